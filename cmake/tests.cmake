@@ -11,6 +11,10 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
 
+# After gradwire_options: Check's float assertions print a float as a double.
+add_library(gradwire_test_options INTERFACE)
+target_compile_options(gradwire_test_options INTERFACE -Wno-double-promotion)
+
 function(gradwire_test)
   cmake_parse_arguments(PARSE_ARGV 0 T "" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS")
   if(T_UNPARSED_ARGUMENTS OR NOT T_NAME OR NOT T_SOURCES)
@@ -18,10 +22,8 @@ function(gradwire_test)
   endif()
   add_executable(${T_NAME} ${T_SOURCES})
   target_include_directories(${T_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${T_NAME} PRIVATE ${T_LIBS} gradwire_options PkgConfig::CHECK
-    Threads::Threads m rt)
-  # Check's float assertions print a float as a double.
-  target_compile_options(${T_NAME} PRIVATE -Wno-double-promotion)
+  target_link_libraries(${T_NAME} PRIVATE ${T_LIBS} gradwire_options
+    gradwire_test_options PkgConfig::CHECK Threads::Threads m rt)
   # Beside build/bin, not in it: a user looking for the programs should see only those.
   set_target_properties(${T_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin-tests)
