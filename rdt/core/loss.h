@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RDT_CORE_LOSS_H
+#define RDT_CORE_LOSS_H
+
+/*
+ * Which packets in flight are lost (RFC 9002, section 6.1): a later one was acknowledged, and this
+ * one is either a number of packets behind it or was sent too long ago.  Both thresholds grow when
+ * packets that were given up, or that came late, show that the path reorders, and shrink slowly.
+ */
+
+#include "rtt.h"
+#include "sent.h"
+
+enum {
+    LOSS_PACKETS = 3,        /* packet threshold without reordering */
+    LOSS_PACKETS_MAX = 1024, /* and the most it grows to */
+    LOSS_EIGHTHS = 9,        /* time threshold in eighths of the round trip */
+    LOSS_EIGHTHS_MAX = 24,
+};
+
+struct loss {
+    uint32_t packets;     /* now */
+    uint32_t eighths;     /* now */
+    uint64_t deadline_ns; /* when loss_next may find more; UINT64_MAX: not before the next ACK */
+    uint64_t calm_after;  /* SEQ: acknowledged beyond it without reordering, thresholds shrink */
+};
+
+void loss_init(struct loss *loss);
+
+/*
+ * The next lost packet, marked so in `sent`, or NULL when there is no more; then deadline_ns holds.
+ * Call in a loop after each ACK and when the deadline has come.
+ */
+struct sent_record *loss_next(struct loss *loss, struct sent *sent, const struct rtt *rtt,
+                              uint64_t now_ns);
+
+/* A packet in flight was acknowledged although larger ones had been before.  Call for each newly
+ * acknowledged packet, before sent_on_acked. */
+void loss_on_acked(struct loss *loss, const struct sent *sent, const struct sent_record *record);
+
+/* A packet declared lost was acknowledged after all. */
+void loss_on_spurious(struct loss *loss, const struct sent *sent, const struct sent_record *record);
+
+#endif
