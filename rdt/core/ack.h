@@ -6,7 +6,7 @@
  * The ACK block: what arrived, and how much more may be sent.  It is the body of an ACK datagram
  * and, under the flag ACK_FIRST, precedes the chunks of others.
  *
- *     largest u64 | floor u64 | credit u64 | delay_us u32 | ranges u16 | grants u16
+ *     largest u64 | floor u64 | credit u64 | messages u32 | delay_us u32 | ranges u16 | grants u16
  *     ranges x { gap varint (absent for the first), length - 1 varint }        newest first
  *     grants x { chan u16 | msg_id u32 | upto u32 }
  *
@@ -18,7 +18,7 @@
 #include "ranges.h"
 
 enum {
-    ACK_FIXED = 32,       /* bytes before the ranges */
+    ACK_FIXED = 36,       /* bytes before the ranges */
     ACK_GRANT = 10,       /* bytes of one grant */
     ACK_RANGES_MAX = 256, /* in one block */
     ACK_GRANTS_MAX = 64,
@@ -33,6 +33,7 @@ struct ack_grant {
 struct ack {
     uint64_t floor;    /* the writer of this block has no packet below this SEQ in flight: forget */
     uint64_t credit;   /* absolute: the cost of messages the reader may have started, in all */
+    uint32_t messages; /* likewise their count, modulo 2^32 */
     uint32_t delay_us; /* how long `largest` waited for this ACK */
     uint16_t range_count;
     uint16_t grant_count;
