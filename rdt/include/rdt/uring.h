@@ -94,6 +94,9 @@ RDT_API void rdt_uring_stats(const struct rdt_uring *u, struct rdt_uring_stats *
  * (1472 for Ethernet, 65507 for loopback); 1452 when the kernel does not say. */
 RDT_API uint32_t rdt_uring_route_datagram(const struct rdt_addr *peer);
 
+/* Fills rdt_config.entropy from the system's generator.  RDT_ESYS. */
+RDT_API int rdt_uring_entropy(uint8_t entropy[32]);
+
 #ifdef __cplusplus
 }
 #endif
