@@ -28,6 +28,7 @@ LAYERS = {
     "rdt/uring/":           ({"rdt/include/"},               ANY),
     "nn/include/":          (set(),                          FILES),
     "nn/src/":              ({"nn/include/"},                TEXT),
+    "nn/src/file.c":        ({"nn/src/", "nn/include/"},     TEXT | {"fcntl.h", "sys/stat.h", "unistd.h"}),
     "cluster/":             ({"rdt/include/"},               TEXT),
     "cluster/log.c":        ({"cluster/"},                   TEXT | {"time.h"}),
     "cluster/host.c":       ({"cluster/", "rdt/include/"},   ANY),
