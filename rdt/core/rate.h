@@ -31,6 +31,13 @@ struct rate_sample {
     bool has_packet;
 };
 
+/* bytes / ns as bytes a second, without overflow; ns > 0. */
+uint64_t rate_per_second(uint64_t bytes, uint64_t ns);
+
+/* What a rate of bytes a second makes in ns, and how long it takes for bytes (rate > 0). */
+uint64_t rate_bytes_in(uint64_t rate_bps, uint64_t ns);
+uint64_t rate_time_of(uint64_t rate_bps, uint64_t bytes);
+
 void rate_init(struct rate *rate);
 
 /* Fills the record's rate fields.  in_flight_before: bytes in flight without this packet. */

@@ -54,6 +54,7 @@ struct sent_record {
 struct sent {
     struct sent_record *records;
     uint64_t *in_flight_bits; /* one per record */
+    uint64_t *lost_bits;      /* one per record: declared lost, not acknowledged since */
     uint32_t capacity;        /* a power of two, at least 64 */
     uint32_t in_flight_count;
     uint64_t in_flight_bytes;
@@ -70,7 +71,8 @@ size_t sent_bytes(uint32_t capacity);
  * matter: a page that is not reached is never touched. */
 void sent_init(struct sent *sent, void *memory, uint32_t capacity, uint64_t first_seq);
 
-/* False while the oldest packet in flight is a whole ring away: nothing more can be tracked. */
+/* False while the oldest packet in flight is a whole ring away.  Data waits then; who must send
+ * all the same (a plain ACK) declares sent_oldest lost first. */
 bool sent_has_room(const struct sent *sent);
 
 /* Takes next_seq for a packet in flight; sent_has_room must hold.  Sets seq, sent_ns, bytes, state
@@ -78,7 +80,7 @@ bool sent_has_room(const struct sent *sent);
 struct sent_record *sent_add(struct sent *sent, uint32_t bytes, uint64_t now_ns);
 
 /* Takes next_seq for a packet nobody waits for.  Needs sent_has_room, too. */
-uint64_t sent_add_untracked(struct sent *sent);
+uint64_t sent_add_untracked(struct sent *sent, uint64_t now_ns);
 
 /* True when the SEQ was used: an ACK for any other is a protocol error. */
 bool sent_is_used(const struct sent *sent, uint64_t seq);
@@ -92,11 +94,12 @@ struct sent_record *sent_find(const struct sent *sent, uint64_t seq);
  */
 struct sent_record *sent_next_in_flight(const struct sent *sent, uint64_t first, uint64_t last);
 
-/* The next packet of first .. last that was declared lost, from `first` on: a spurious loss when an
- * ACK covers it.  Only the ring's newest part, from the floor on, is looked at. */
+/* The same for a packet that was declared lost: an ACK that covers it proves the loss spurious.
+ * Nothing below the floor is looked at. */
 struct sent_record *sent_next_lost(const struct sent *sent, uint64_t first, uint64_t last);
 
-/* Takes it out of flight.  The record stays readable until the ring reuses it. */
+/* Takes it out of flight; sent_on_acked also takes a lost one.  The record stays readable until the
+ * ring reuses it. */
 void sent_on_acked(struct sent *sent, struct sent_record *record);
 void sent_on_lost(struct sent *sent, struct sent_record *record);
 
@@ -104,8 +107,8 @@ void sent_on_lost(struct sent *sent, struct sent_record *record);
 struct sent_record *sent_oldest(const struct sent *sent);
 
 /*
- * The SEQ below which the peer may forget ranges: everything below is acknowledged, untracked, or
- * lost and sent before `keep_after_ns`.  Never moves back.
+ * The SEQ below which the peer may forget ranges: everything below is acknowledged, or not in
+ * flight and sent before `keep_after_ns`.  Never moves back.
  */
 uint64_t sent_floor(struct sent *sent, uint64_t keep_after_ns);
 
