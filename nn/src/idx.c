@@ -161,8 +161,11 @@ static int expect_end(struct idx *idx, struct nn_error *error)
 {
     uint8_t byte;
     int got = gzread(idx->gz, &byte, 1);
+    int code;
 
-    if (got < 0)
+    /* A stream that ends within its checksum gives no bytes either, but leaves an error. */
+    gzerror(idx->gz, &code);
+    if (got < 0 || code != Z_OK)
         return read_fail(idx, got, error);
     if (got > 0)
         return file_fail(error, NN_EFORMAT, idx->path,
