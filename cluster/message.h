@@ -59,6 +59,9 @@ bool message_decode(struct message *out, const uint8_t *bytes, size_t len);
 const char *message_name(enum message_kind kind);
 bool message_is_update(enum message_kind kind);
 
+/* Bulk: SAMPLES, WEIGHTS, PARTIAL, OPERAND, BLOCK, RESULT.  All else is control. */
+uint16_t message_channel(enum message_kind kind);
+
 /* The rdt tag under which this message lands: (kind, first, count, step).  0 for control messages.
  */
 uint64_t message_tag(const struct message *message);

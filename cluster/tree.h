@@ -32,8 +32,10 @@ bool tree_has(uint32_t leaves, struct span span);
 size_t tree_parts(uint32_t leaves, struct span span, struct span parts[TREE_PARTS_MAX]);
 
 /* Cuts `leaves` leaves into shares for `members` members, in order, weights[i] > 0 being their
- * speeds (NULL: equal). While speeds differ by at most 10 % shares are cut on tree boundaries.  A
- * member may get an empty share (count 0) when there are more members than leaves.  */
+ * speeds (NULL: equal).  The longest share, in time, is as short as it can be; while speeds differ
+ * by at most 10 % they count as equal and every cut is on the highest tree boundary that this
+ * allows.  A member may get an empty share (count 0) when there are more members than leaves or it
+ * is very slow.  */
 void tree_shares(uint32_t leaves, const double *weights, size_t members, struct span *shares);
 
 /* One subtree's sum that a reduction starts from. */
@@ -46,9 +48,12 @@ struct partial {
 /*
  * Adds partials, in tree order, for the floats [from, from + count) of the vector: out[0 ...
  * count). The partials are sorted by span and cover the tree over `leaves` exactly.  `stack` holds
- * TREE_DEPTH_MAX * count floats.
+ * TREE_DEPTH_MAX * min(count, TREE_BLOCK) floats; `out` overlaps neither it nor a partial.
+ *
+ * Every node of the tree is the tree over its own leaves: who sums a subtree of n leaves asks for
+ * the tree over n, with spans counted from the subtree's first leaf.
  */
-enum { TREE_DEPTH_MAX = 14 };
+enum { TREE_DEPTH_MAX = 14, TREE_BLOCK = 1024 };
 void tree_sum(uint32_t leaves, const struct partial *partials, size_t partials_count, size_t from,
               size_t count, float *out, float *stack);
 
