@@ -130,7 +130,7 @@ struct io_uring_sqe *ring_request(struct ring *r)
     return sqe;
 }
 
-bool ring_arm_receive(struct ring *r, int fd, uint64_t user_data)
+bool ring_arm_receive(struct ring *r, int fd)
 {
     struct io_uring_sqe *sqe = ring_request(r);
 
@@ -139,7 +139,7 @@ bool ring_arm_receive(struct ring *r, int fd, uint64_t user_data)
     io_uring_prep_recvmsg_multishot(sqe, fd, &r->receive_shape, 0);
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = BUFFER_GROUP;
-    io_uring_sqe_set_data64(sqe, user_data);
+    io_uring_sqe_set_data64(sqe, ring_tag(RING_RECEIVE, 0));
     return true;
 }
 

@@ -19,6 +19,14 @@ enum {
     RING_BUFFER_BYTES = 192 + RING_PAYLOAD_MAX,
 };
 
+/* What a completion is about: user_data is this in the upper half, an index in the lower. */
+enum ring_kind { RING_RECEIVE, RING_SEND, RING_WAKE, RING_WATCH };
+
+static inline uint64_t ring_tag(enum ring_kind kind, uint32_t index)
+{
+    return (uint64_t)kind << 32 | index;
+}
+
 struct ring {
     struct io_uring io;
     struct io_uring_buf_ring *buffers; /* those the kernel may fill */
@@ -40,7 +48,7 @@ void ring_give_back(struct ring *r, uint32_t id);
 struct io_uring_sqe *ring_request(struct ring *r);
 
 /* Queues the receive that goes on until its completion lacks IORING_CQE_F_MORE. */
-bool ring_arm_receive(struct ring *r, int fd, uint64_t user_data);
+bool ring_arm_receive(struct ring *r, int fd);
 
 /*
  * Submits what is queued; then waits until `completions` are there or timeout_ns passed.  0
