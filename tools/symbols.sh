@@ -15,7 +15,7 @@ status=0
 
 memory='malloc|calloc|realloc|free|aligned_alloc|mem(cpy|move|set|cmp|chr)'
 string='str(len|nlen|cmp|ncmp|chr|rchr|cspn|spn|tod|toul|toull|tol)|__errno_location'
-compiler='__assert_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__tls_get_addr|abort'
+compiler='__assert_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__tls_get_addr|abort|__cpu_model|__cpu_indicator_init'
 sanitizer='__(asan|ubsan|tsan|sanitizer)_.*'
 mathematics='(sqrt|cbrt|exp|exp2|log|log2|pow|floor|ceil|round|fmin|fmax|fabs|fmod|ldexp|frexp)f?|l?l?round|qsort'
 crypto='XXH.*|crypto_.*|sodium_.*'
