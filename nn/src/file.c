@@ -2,8 +2,6 @@
 /*
  * Reads files strictly and replaces them atomically: what every format of nn stands on.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "file.h"
 #include "fail.h"
 
@@ -137,13 +135,12 @@ static int sync_parent(const char *path)
     int status = 0;
     int fd;
 
-    assert(len < sizeof parent);
-    if (!slash || len == 0)
-        strcpy(parent, slash ? "/" : ".");
-    else {
+    assert(len + 1 < sizeof parent);
+    if (len > 0)
         memcpy(parent, path, len);
-        parent[len] = '\0';
-    }
+    else
+        parent[len++] = slash ? '/' : '.';
+    parent[len] = '\0';
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -1;

@@ -74,17 +74,19 @@ static int read_dimensions(struct idx *idx, unsigned rank, struct nn_error *erro
             idx->count = dimension;
         else
             product *= dimension;
-        if (product > SAMPLE_BYTES_MAX)
+        if (product > SAMPLE_BYTES_MAX) {
             return file_fail(error, NN_EFORMAT, idx->path,
                              "a sample is larger than %d bytes, which are allowed",
                              SAMPLE_BYTES_MAX);
+        }
     }
     idx->sample_bytes = (size_t)product;
-    if (idx->count * product / DEFLATE_RATIO_MAX > idx->len)
+    if (idx->count * product / DEFLATE_RATIO_MAX > idx->len) {
         return file_fail(error, NN_EFORMAT, idx->path,
                          "truncated: %llu samples of %zu bytes do not fit in a file of %llu",
                          (unsigned long long)idx->count, idx->sample_bytes,
                          (unsigned long long)idx->len);
+    }
     return NN_OK;
 }
 
@@ -146,11 +148,12 @@ static int read_samples(struct nn_dataset *data, struct idx *images, struct idx 
             err = read_bytes(labels, label, 1, error);
         if (err)
             return err;
-        if (label[0] >= classes)
+        if (label[0] >= classes) {
             return file_fail(error, NN_EFORMAT, labels->path,
                              "label %u of sample %llu: only 0 to %u are allowed, the model has %u "
                              "outputs",
                              label[0], (unsigned long long)id, classes - 1, classes);
+        }
         /* The place was zeroed: the label is a u32 LE now. */
     }
     return NN_OK;

@@ -121,6 +121,7 @@ static int read_elements(const struct npy *npy, struct file_in *file, float *dat
 
     if (npy->item == sizeof(float) && !npy->fortran)
         return file_read(file, data, bytes, "elements", error);
+    assert(bytes > 0);
     raw = malloc(bytes);
     if (!raw)
         return file_fail(error, NN_ENOMEM, file->path, "no memory for %zu bytes", bytes);
@@ -138,8 +139,12 @@ static int read_file(struct nn_matrix *out, struct file_in *file, struct nn_erro
     float *data;
     int err = read_header(&npy, file, &at, error);
 
-    if (!err)
-        err = check_len(&npy, file, at, error);
+    if (err)
+        return err;
+    assert(npy.rows > 0);
+    assert(npy.cols > 0);
+    assert(npy.item > 0);
+    err = check_len(&npy, file, at, error);
     if (err)
         return err;
     data = nn_floats(npy.rows * npy.cols);

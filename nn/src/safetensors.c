@@ -169,7 +169,7 @@ static int read_table(struct table *table, struct file_in *file, struct nn_error
 
 static int read_all(struct nn_safetensors *out, struct file_in *file, struct nn_error *error)
 {
-    struct table table;
+    struct table table = {0};
     float *vector;
     int err = read_table(&table, file, error);
 
@@ -240,7 +240,7 @@ static int match_model(const struct nn_safetensors *file, const struct nn_model 
 int nn_safetensors_read(const char *path, const struct nn_model *model, float *vector,
                         struct nn_error *error)
 {
-    struct nn_safetensors file;
+    struct nn_safetensors file = {0};
     struct table table;
     int err = nn_safetensors_open(&file, path, error);
 
@@ -252,6 +252,8 @@ int nn_safetensors_read(const char *path, const struct nn_model *model, float *v
         struct nn_tensor tensor = nn_model_tensor(model, i);
         const struct nn_tensor *from = table_find(&table, tensor.name);
 
+        assert(from);
+        assert(file.vector);
         memcpy(vector + tensor.offset, file.vector + from->offset, tensor.count * sizeof(float));
     }
     nn_safetensors_close(&file);

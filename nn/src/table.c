@@ -249,6 +249,7 @@ static bool append(struct parser *p, struct table *table, const struct nn_tensor
         table->tensors = grown;
         p->capacity = capacity;
     }
+    assert(table->tensors);
     table->tensors[table->count++] = *tensor;
     return true;
 }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
-
 #include "disk.h"
 
 #include <check.h>
@@ -108,6 +106,12 @@ uint8_t *disk_get(const char *path, size_t *len)
     ck_assert_uint_eq(fread(bytes, 1, *len, file), *len);
     fclose(file);
     return bytes;
+}
+
+uint8_t *disk_lay(uint8_t *to, const void *bytes, size_t len)
+{
+    memcpy(to, bytes, len);
+    return to + len;
 }
 
 void disk_limit(size_t bytes)

@@ -24,6 +24,9 @@ const char *disk_put_gzip(const char *name, const void *bytes, size_t len);
 /* Reads a whole file; free the bytes. */
 uint8_t *disk_get(const char *path, size_t *len);
 
+/* Copies bytes that are not a string, and gives the place after them. */
+uint8_t *disk_lay(uint8_t *to, const void *bytes, size_t len);
+
 /* How many files there are: nothing temporary is left behind. */
 int disk_files(void);
 

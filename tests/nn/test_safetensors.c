@@ -38,8 +38,8 @@ static const char *put_file(const char *header, size_t data_len)
 
     ck_assert_uint_le(8 + len + data_len, sizeof bytes);
     memcpy(bytes, &len, 8);
-    memcpy(bytes + 8, header, len);
-    memcpy(bytes + 8 + len, vector, data_len < sizeof vector ? data_len : sizeof vector);
+    disk_lay(disk_lay(bytes + 8, header, len), vector,
+             data_len < sizeof vector ? data_len : sizeof vector);
     return disk_put("s", bytes, 8 + len + data_len);
 }
 
