@@ -26,6 +26,7 @@ LAYERS = {
     "rdt/include/":         (set(),                          PURE),
     "rdt/core/":            ({"rdt/include/"},               PURE),
     "rdt/uring/":           ({"rdt/include/"},               ANY),
+    "rdt/examples/":        ({"rdt/include/"},               ANY),
     "nn/include/":          (set(),                          FILES),
     "nn/src/":              ({"nn/include/"},                TEXT),
     "nn/src/file.c":        ({"nn/src/", "nn/include/"},     TEXT | {"fcntl.h", "sys/stat.h", "unistd.h"}),
@@ -53,7 +54,7 @@ DOORS = {
     "check.h":     ("tests/",),
     "pthread.h":   ("cluster/host.c", "coordinator/compute.c", "node/compute.c", "tests/"),
     "threads.h":   (),
-    "rdt/uring.h": ("rdt/uring/", "cluster/host.c", "tools/", "tests/"),
+    "rdt/uring.h": ("rdt/uring/", "rdt/examples/", "cluster/host.c", "tools/", "tests/"),
 }
 
 # Where an #include "name" is looked for, after the directory of the file itself.
