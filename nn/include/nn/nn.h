@@ -189,12 +189,16 @@ void nn_dataset_free(struct nn_dataset *data);
 uint64_t nn_dataset_count(const struct nn_dataset *data);
 size_t nn_dataset_sample_bytes(const struct nn_dataset *data); /* image bytes + 4 (label, u32 LE) */
 
-/* Content: XXH3-128 of the decoded bytes and the dimensions (of the first `limit` samples). */
+/* Content: XXH3-128 of the decoded bytes and the dimensions (of the first `limit` samples).  Every
+ * sample must be held. */
 struct nn_digest nn_dataset_digest(const struct nn_dataset *data);
 
 bool nn_dataset_has(const struct nn_dataset *data, uint64_t id);
 const uint8_t *nn_dataset_get(const struct nn_dataset *data,
                               uint64_t id); /* sample_bytes; or NULL */
+
+/* Takes a sample in; one that is held already stays as it is.  One thread may put while others read
+ * and gather. */
 void nn_dataset_put(struct nn_dataset *data, uint64_t id, const uint8_t *sample);
 
 /* x = (byte * scale - mean) / deviation, in float, by table. */
@@ -205,7 +209,7 @@ struct nn_normalize {
 };
 
 /* Gathers samples into a batch: x (count, inputs) and labels (count).  NN_EMISSING names nothing:
- * check nn_dataset_has first. */
+ * check nn_dataset_has first.  NN_EINVAL: the table would hold what is not finite. */
 int nn_dataset_gather(const struct nn_dataset *data, const struct nn_normalize *normalize,
                       const uint64_t *ids, size_t count, float *x, uint32_t *labels);
 
