@@ -2,6 +2,7 @@
 #include "nn/nn.h"
 
 #include <check.h>
+#include <pthread.h>
 #include <string.h>
 
 enum { COUNT = 70, INPUTS = 3, SAMPLE_BYTES = INPUTS + 4 };
@@ -126,6 +127,36 @@ START_TEST(dataset__refuses_a_normalisation_that_is_not_finite)
 }
 END_TEST
 
+static void *put_all(void *unused)
+{
+    (void)unused;
+    for (uint32_t id = 1; id < COUNT; id++)
+        put(id);
+    return NULL;
+}
+
+/* Of use under the thread sanitizer: samples arrive while a leaf is gathered. */
+START_TEST(dataset__takes_samples_in_while_others_are_read)
+{
+    static const struct nn_normalize normalize = {1.0, 0.0, 1.0};
+    static const uint64_t first[1] = {0};
+    pthread_t thread;
+    float x[INPUTS];
+    uint32_t label = 1;
+
+    put(0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, put_all, NULL), 0);
+    for (uint64_t id = 0; id < COUNT; id++) {
+        ck_assert_int_eq(nn_dataset_gather(data, &normalize, first, 1, x, &label), NN_OK);
+        ck_assert_uint_eq(label, 0);
+        if (nn_dataset_has(data, id))
+            ck_assert_uint_eq(nn_dataset_get(data, id)[0], id);
+    }
+    pthread_join(thread, NULL);
+    ck_assert(nn_dataset_has(data, COUNT - 1));
+}
+END_TEST
+
 /* The digest hashes, in this order: count, sample_bytes (u64 LE each), the samples. */
 START_TEST(dataset__digest_is_that_of_dimensions_and_bytes)
 {
@@ -193,6 +224,7 @@ int main(void)
     tcase_add_test(tests, dataset__gathers_normalised_floats_and_labels);
     tcase_add_test(tests, dataset__gathering_a_missing_sample_touches_nothing);
     tcase_add_test(tests, dataset__refuses_a_normalisation_that_is_not_finite);
+    tcase_add_test(tests, dataset__takes_samples_in_while_others_are_read);
     tcase_add_test(tests, dataset__digest_is_that_of_dimensions_and_bytes);
     tcase_add_test(tests, dataset__digest_depends_on_the_dimensions);
     tcase_add_test(tests, dataset__refuses_absurd_dimensions);
