@@ -4,7 +4,6 @@
  * tensors.  Ours are f32 little-endian in the order of the model's table, so the data is the
  * model's vector as it lies in memory.
  */
-#include "fail.h"
 #include "file.h"
 #include "table.h"
 
@@ -23,8 +22,6 @@ enum {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they lie");
 static_assert(sizeof(float) == 4, "F32");
-
-/* ---------- writing ---------- */
 
 struct text {
     char *bytes;
@@ -69,10 +66,7 @@ static void put_metadata(struct text *text, const char *const *metadata)
 static void put_tensor(struct text *text, const struct nn_tensor *tensor)
 {
     char entry[ENTRY_BYTES];
-    size_t used;
-
-    put_string(text, tensor->name);
-    used = (size_t)snprintf(entry, sizeof entry, ":{\"dtype\":\"F32\",\"shape\":[");
+    size_t used = (size_t)snprintf(entry, sizeof entry, ":{\"dtype\":\"F32\",\"shape\":[");
     for (uint32_t i = 0; i < tensor->rank; i++)
         used += (size_t)snprintf(entry + used, sizeof entry - used, "%s%" PRIu32, i > 0 ? "," : "",
                                  tensor->shape[i]);
@@ -80,6 +74,7 @@ static void put_tensor(struct text *text, const struct nn_tensor *tensor)
                              tensor->offset * sizeof(float),
                              (tensor->offset + tensor->count) * sizeof(float));
     assert(used < sizeof entry);
+    put_string(text, tensor->name);
     put(text, entry, used);
 }
 
@@ -99,6 +94,7 @@ static int write_header(struct text *text, const struct nn_model *model,
 {
     uint64_t len;
 
+    assert(nn_model_tensors(model) > 0);
     text->cap = header_bound(model, metadata);
     text->bytes = malloc(text->cap);
     if (!text->bytes)
@@ -112,7 +108,7 @@ static int write_header(struct text *text, const struct nn_model *model,
 
         put_tensor(text, &tensor);
     }
-    text->len--; /* the comma after the last; a model has at least one tensor */
+    text->len--; /* the comma after the last */
     put(text, "}", 1);
     while (text->len % 8 != 0)
         put(text, " ", 1);
@@ -126,10 +122,8 @@ int nn_safetensors_write(const char *path, const struct nn_model *model, const f
 {
     struct text text = {0};
     struct file_span spans[2];
-    int err;
+    int err = write_header(&text, model, metadata);
 
-    assert(nn_model_tensors(model) > 0);
-    err = write_header(&text, model, metadata);
     if (err)
         return file_fail(error, err, path, "no memory for the header");
     spans[0] = (struct file_span){text.bytes, text.len};
@@ -138,8 +132,6 @@ int nn_safetensors_write(const char *path, const struct nn_model *model, const f
     free(text.bytes);
     return err;
 }
-
-/* ---------- reading ---------- */
 
 /* Reads length and header: the file then stands at the data. */
 static int read_table(struct table *table, struct file_in *file, struct nn_error *error)
@@ -214,14 +206,12 @@ void nn_safetensors_close(struct nn_safetensors *file)
 }
 
 /* Is the file's table the model's, in whatever order? */
-static int match_model(const struct nn_safetensors *file, const struct nn_model *model,
-                       const char *path, struct nn_error *error)
+static int match_model(const struct table *table, const struct nn_model *model, const char *path,
+                       struct nn_error *error)
 {
-    const struct table table = {.tensors = file->table, .count = file->tensors};
-
     for (uint32_t i = 0; i < nn_model_tensors(model); i++) {
         struct nn_tensor want = nn_model_tensor(model, i);
-        const struct nn_tensor *have = table_find(&table, want.name);
+        const struct nn_tensor *have = table_find(table, want.name);
 
         if (!have)
             return file_fail(error, NN_EFORMAT, path, "tensor %s of the model is missing",
@@ -231,9 +221,9 @@ static int match_model(const struct nn_safetensors *file, const struct nn_model 
             return file_fail(error, NN_EFORMAT, path,
                              "tensor %s has another shape than in the model", want.name);
     }
-    if (file->tensors != nn_model_tensors(model))
+    if (table->count != nn_model_tensors(model))
         return file_fail(error, NN_EFORMAT, path, "%" PRIu32 " tensors, the model has %" PRIu32,
-                         file->tensors, nn_model_tensors(model));
+                         table->count, nn_model_tensors(model));
     return NN_OK;
 }
 
@@ -241,13 +231,12 @@ int nn_safetensors_read(const char *path, const struct nn_model *model, float *v
                         struct nn_error *error)
 {
     struct nn_safetensors file = {0};
-    struct table table;
     int err = nn_safetensors_open(&file, path, error);
 
     if (err)
         return err;
-    err = match_model(&file, model, path, error);
-    table = (struct table){.tensors = file.table, .count = file.tensors};
+    const struct table table = {.tensors = file.table, .count = file.tensors};
+    err = match_model(&table, model, path, error);
     for (uint32_t i = 0; !err && i < nn_model_tensors(model); i++) {
         struct nn_tensor tensor = nn_model_tensor(model, i);
         const struct nn_tensor *from = table_find(&table, tensor.name);
