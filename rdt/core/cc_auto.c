@@ -267,7 +267,7 @@ static void end_cycle(struct cc *cc)
     if (probe > cruise + LOSS_PROBE && a->probe_tally.lost_bytes > datagrams(cc, 2))
         over = over * 6 / 10;
     else
-        over = over * 13 / 10;
+        over = over * 11 / 10;
     a->probe_gain = (uint32_t)least(most(ONE + over, PROBE_GAIN_MIN), PROBE_GAIN_MAX);
     a->probe_tally = (struct cc_auto_tally){.lost_bytes = 0};
     a->cruise_tally = (struct cc_auto_tally){.lost_bytes = 0};
