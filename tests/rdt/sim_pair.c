@@ -142,8 +142,8 @@ static void put(struct sim_pair *sim, int side, const struct rdt_train *train)
         struct rdt_arrival datagram = {.from = sim->addr[side],
                                        .local = train->to,
                                        .bytes = sim->buf + at,
-                                       .len = left < train->segment_len ? left
-                                                                        : train->segment_len};
+                                       .len =
+                                           left < train->segment_len ? left : train->segment_len};
 
         trace(sim, sim->now_ns << 1 | (uint64_t)side);
         trace_bytes(sim, datagram.bytes, datagram.len);
