@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NIL UINT32_MAX
+
 enum {
-    NIL = UINT32_MAX,
     EVENTS_PER_CONN = 3, /* CONNECTED, WRITABLE, CLOSED */
     POOL_SHARE_NUM = 3,  /* of the pool, what is promised to peers: the rest is room to breathe */
     POOL_SHARE_DEN = 4,
@@ -727,9 +728,11 @@ bool rdt_next_event(struct rdt_endpoint *ep, struct rdt_event *out)
     struct event_note note;
     struct conn *c;
 
-    if (!events_pop(&ep->env.events, &note))
-        return false;
-    c = &ep->conns[note.connection];
+    do {
+        if (!events_pop(&ep->env.events, &note))
+            return false;
+        c = &ep->conns[note.connection];
+    } while (note.kind == RDT_EV_OFFER && !inbox_is_offered(&c->inbox, note.subject));
     fill_event(ep, c, &note, out);
     if (note.kind != RDT_EV_CONNECTED && note.kind != RDT_EV_WRITABLE)
         settle(ep, c);

@@ -7,8 +7,9 @@
 #include <assert.h>
 #include <string.h>
 
+#define NIL UINT32_MAX
+
 enum {
-    NIL = UINT32_MAX,
     LANE_WORDS = MESSAGE_WINDOW / 64,
 };
 
@@ -440,6 +441,11 @@ enum inbox_verdict inbox_chunk(struct inbox *inbox, unsigned channel, const stru
 }
 
 /* ---------- the application's side ---------- */
+
+bool inbox_is_offered(const struct inbox *inbox, uint32_t slot)
+{
+    return inbox->messages[slot].state == INMSG_ARRIVING && inbox->messages[slot].pooled;
+}
 
 void inbox_fill_event(struct inbox *inbox, uint32_t slot, struct rdt_event *event)
 {

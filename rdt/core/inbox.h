@@ -136,6 +136,9 @@ enum inbox_verdict inbox_chunk(struct inbox *inbox, unsigned channel, const stru
 int inbox_post(struct inbox *inbox, const struct rdt_landing *landing);
 int inbox_unpost(struct inbox *inbox, uint16_t channel, uint64_t tag);
 
+/* The message still waits for a buffer: it was not posted since its RDT_EV_OFFER was queued. */
+bool inbox_is_offered(const struct inbox *inbox, uint32_t slot);
+
 /* The message of an RDT_EV_MESSAGE or RDT_EV_OFFER that is being taken.  After the former only a
  * pooled one still exists. */
 void inbox_fill_event(struct inbox *inbox, uint32_t slot, struct rdt_event *event);
