@@ -97,7 +97,7 @@ void extents_add_coarse(struct extents *set, struct extent part)
     else
         part.end = set->at[idx].first;
     if (!extents_add(set, part, &fresh))
-        assert(!"a part that touches an extent needs no room");
+        assert(false && "a part that touches an extent needs no room");
 }
 
 void extents_remove(struct extents *set, struct extent part)

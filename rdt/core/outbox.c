@@ -9,9 +9,7 @@
 
 #include "pool.h"
 
-enum {
-    NIL = UINT32_MAX,
-};
+#define NIL UINT32_MAX
 
 size_t outbox_bytes(const struct outbox_config *config)
 {

@@ -7,8 +7,9 @@
 #include <assert.h>
 #include <string.h>
 
+#define NIL UINT32_MAX
+
 enum {
-    NIL = UINT32_MAX,
     ORDER_FREE = 0x80,
 };
 

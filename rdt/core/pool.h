@@ -16,10 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define POOL_NO_OWNER UINT32_MAX
+
 enum {
     POOL_BLOCK_MIN = 256,
     POOL_ORDERS = 32, /* blocks of POOL_BLOCK_MIN << 0 ... << 31 */
-    POOL_NO_OWNER = UINT32_MAX,
 };
 
 /* Whose message lies in a block. */

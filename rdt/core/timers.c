@@ -6,9 +6,7 @@
 
 #include <assert.h>
 
-enum {
-    NOWHERE = UINT32_MAX,
-};
+#define NOWHERE UINT32_MAX
 
 size_t timers_bytes(uint32_t slots)
 {
