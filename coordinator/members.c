@@ -302,6 +302,6 @@ struct coord_node coord_node(const struct coord *coord, size_t idx)
         if (at++ == idx)
             return coord->members[i].node;
     }
-    assert(!"idx < coord_nodes");
+    assert(false && "idx < coord_nodes");
     return (struct coord_node){.lost = false};
 }

@@ -16,7 +16,7 @@
  * (T + 1) * depth buffers wait and 2 T are being worked on, however many leaves there are.
  */
 
-enum { NO_NODE = UINT32_MAX };
+#define NO_NODE UINT32_MAX
 
 struct lane { /* what one thread computes with */
     struct nn_scratch *scratch;
