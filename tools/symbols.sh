@@ -64,8 +64,10 @@ pure="$network|$clock|$thread|$file|$process|$print|$chance"
 row "rdt/core" only "$memory|$string|$compiler|$sanitizer|$mathematics|$crypto" \
     rdt -path '*/core/*'
 row "nn" never "$network|$thread|$clock|$chance|rdt_.*" nn -path '*/src/*'
-row "cluster without host, log" never "$network|$thread|$clock|$chance" \
-    cluster -not -name host.c.o -not -name log.c.o
-row "coordinator/coord.c" never "$pure" coordinator -name coord.c.o
-row "node/worker.c" never "$pure" node -name worker.c.o
+row "cluster without host" never "$network|$clock|$thread|$chance" \
+    cluster -not -name host.c.o
+row "coordinator's step function" never "$pure" \
+    coordinator -path '*/coordinator_core.dir/*'
+row "node's step function" never "$pure" \
+    node '(' -name worker.c.o -o -name work.c.o -o -name buffers.c.o ')'
 exit $status
