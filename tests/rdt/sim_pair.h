@@ -31,7 +31,7 @@ struct sim_app {
 };
 
 struct sim_config {
-    struct rdt_config endpoint[2]; /* size 0: defaults; entropy and listen are filled in */
+    struct rdt_config endpoint[2];  /* size 0: defaults; entropy and listen are filled in */
     struct rdt_link_config link[2]; /* from side 0, from side 1 */
     struct sim_app app;
     uint64_t seed;

@@ -39,23 +39,21 @@ static struct ack make_random(uint64_t *random)
     return ack;
 }
 
+/* `b` is `a` with its newest `ranges` ranges.  One check in all: each costs a system call. */
 static void assert_equal(const struct ack *a, const struct ack *b, size_t ranges)
 {
-    ck_assert_uint_eq(a->floor, b->floor);
-    ck_assert_uint_eq(a->credit, b->credit);
-    ck_assert_uint_eq(a->messages, b->messages);
-    ck_assert_uint_eq(a->delay_us, b->delay_us);
-    ck_assert_uint_eq(b->range_count, ranges);
-    ck_assert_uint_eq(a->grant_count, b->grant_count);
-    for (size_t i = 0; i < ranges; i++) {
-        ck_assert_uint_eq(a->ranges[i].first, b->ranges[i].first);
-        ck_assert_uint_eq(a->ranges[i].last, b->ranges[i].last);
-    }
-    for (size_t i = 0; i < a->grant_count; i++) {
-        ck_assert_uint_eq(a->grants[i].message_id, b->grants[i].message_id);
-        ck_assert_uint_eq(a->grants[i].upto, b->grants[i].upto);
-        ck_assert_uint_eq(a->grants[i].channel, b->grants[i].channel);
-    }
+    bool equal = a->floor == b->floor && a->credit == b->credit && a->messages == b->messages &&
+                 a->delay_us == b->delay_us && b->range_count == ranges &&
+                 a->grant_count == b->grant_count;
+
+    for (size_t i = 0; i < ranges; i++)
+        equal = equal && a->ranges[i].first == b->ranges[i].first &&
+                a->ranges[i].last == b->ranges[i].last;
+    for (size_t i = 0; i < a->grant_count; i++)
+        equal = equal && a->grants[i].message_id == b->grants[i].message_id &&
+                a->grants[i].upto == b->grants[i].upto &&
+                a->grants[i].channel == b->grants[i].channel;
+    ck_assert(equal);
 }
 
 START_TEST(ack__golden)
@@ -255,9 +253,9 @@ START_TEST(ack__random_bytes_never_give_overlapping_ranges)
         if (!ack_decode(&r, &out))
             continue;
         for (size_t i = 0; i < out.range_count; i++) {
-            ck_assert_uint_le(out.ranges[i].first, out.ranges[i].last);
-            if (i > 0)
-                ck_assert_uint_lt(out.ranges[i].last + 1, out.ranges[i - 1].first);
+            if (out.ranges[i].first > out.ranges[i].last ||
+                (i > 0 && out.ranges[i].last + 1 >= out.ranges[i - 1].first))
+                ck_abort_msg("seed %llu, range %zu", suite_seed(n), i);
         }
     }
 }

