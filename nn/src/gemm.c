@@ -108,7 +108,7 @@ const char *gemm_better(const struct cpu *cpu, const char *chosen)
 
 static int open_best(const struct cpu *cpu, struct nn_error *error)
 {
-    struct library lib;
+    struct library lib = {.handle = NULL};
     char own[KERNEL_NAME_MAX];
     int err = load(&lib, error);
 
@@ -125,15 +125,16 @@ static int open_best(const struct cpu *cpu, struct nn_error *error)
     err = load_kernel(&lib, better, error);
     if (err < 0)
         return err;
-    if (cpu_same_kernel(lib.kernel, better))
+    if (cpu_same_kernel(lib.kernel, better)) {
         snprintf(note, sizeof note,
                  "kernel=%s instead_of=%s reason=\"OpenBLAS does not know %s family %u model %u\"",
                  lib.kernel, own, cpu->vendor, cpu->family, cpu->model);
-    else /* Somebody else in this process holds it: a Python module, say. */
+    } else { /* Somebody else in this process holds it: a Python module, say. */
         snprintf(note, sizeof note,
                  "kernel=%s slower_than=%s reason=\"OpenBLAS was loaded before: set " CORETYPE
                  "=%s\"",
                  lib.kernel, better, better);
+    }
     blas = lib;
     return 0;
 }
@@ -141,7 +142,7 @@ static int open_best(const struct cpu *cpu, struct nn_error *error)
 static int open_named(const struct cpu *cpu, const char *kernel, const char *asked_by,
                       struct nn_error *error)
 {
-    struct library lib;
+    struct library lib = {.handle = NULL};
 
     if (cpu_kernel_class(kernel) > cpu_class(cpu)) {
         const char *best = cpu_kernel(cpu);

@@ -42,6 +42,7 @@ FORWARD(forward_relu, relu)
 FORWARD(forward_sigmoid, approx_sigmoid)
 FORWARD(forward_tanh, approx_tanh)
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): one signature for all in the table */
 static void backward_none(float *restrict dy, const float *restrict y, size_t count)
 {
     (void)dy;

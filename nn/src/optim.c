@@ -51,6 +51,7 @@ static struct step_adam adam_step(const struct nn_optim *optim, uint64_t step, d
                               .epsilon = (float)optim->epsilon};
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven arguments, as in the public header. */
 void nn_optim_apply(const struct nn_optim *optim, uint64_t step, uint64_t samples, size_t count,
                     float *weights, const float *grad_sum, float *state)
 {

@@ -76,7 +76,7 @@ static int parse_input(const json_t *root, struct spec *spec, struct nn_error *e
                        NN_RANK_MAX);
     for (size_t i = 0; i < rank; i++) {
         char place[KEY_MAX];
-        uint32_t size;
+        uint32_t size = 0;
         snprintf(place, sizeof place, "input[%zu]", i);
         int err = parse_whole(json_array_get(input, i), place, INPUTS_MAX, &size, error);
         if (err < 0)

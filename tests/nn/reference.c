@@ -91,14 +91,15 @@ void ref_json(const struct ref_net *net, char *out, size_t cap)
     for (size_t i = 0; i < net->count; i++) {
         const struct ref_layer *layer = &net->layers[i];
         const char *comma = i == 0 ? "" : ",";
-        if (layer->kind == 'd' || layer->kind == 'n')
+        if (layer->kind == 'd' || layer->kind == 'n') {
             used += (size_t)snprintf(out + used, cap - used, "%s{\"dense\":%zu,\"bias\":%s}", comma,
                                      layer->units, layer->kind == 'd' ? "true" : "false");
-        else
+        } else {
             used += (size_t)snprintf(out + used, cap - used, "%s\"%s\"", comma,
                                      layer->kind == 'r'   ? "relu"
                                      : layer->kind == 's' ? "sigmoid"
                                                           : "tanh");
+        }
         assert(used < cap);
     }
     snprintf(out + used, cap - used, "]}");

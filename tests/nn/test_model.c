@@ -128,10 +128,12 @@ END_TEST
 START_TEST(model__at_most_64_layers)
 {
     for (int count = 64; count <= 65; count++) {
-        char json[1024] = "{\"input\":[2],\"loss\":\"mse\",\"layers\":[{\"dense\":1}";
+        char json[1024];
+        size_t used = (size_t)snprintf(json, sizeof json,
+                                       "{\"input\":[2],\"loss\":\"mse\",\"layers\":[{\"dense\":1}");
         for (int i = 1; i < count; i++)
-            strcat(json, ",\"relu\"");
-        strcat(json, "]}");
+            used += (size_t)snprintf(json + used, sizeof json - used, ",\"relu\"");
+        snprintf(json + used, sizeof json - used, "]}");
         struct nn_model *model = NULL;
         int err = nn_model_open(&model, json, strlen(json), NULL);
         ck_assert_int_eq(err, count == 64 ? 0 : NN_EINVAL);

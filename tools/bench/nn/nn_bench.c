@@ -207,14 +207,32 @@ static int run_train(const struct options *options)
     return status;
 }
 
+/* "64x200x784" */
+static bool parse_shape(const char *text, size_t shape[3])
+{
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        errno = 0;
+        unsigned long long size = strtoull(text, &end, 10);
+        if (end == text || errno != 0 || size < 1 || size > UINT16_MAX || *end != (i < 2 ? 'x' : 0))
+            return false;
+        shape[i] = (size_t)size;
+        text = end + 1;
+    }
+    return true;
+}
+
 static int run_gemm(const struct options *options)
 {
-    size_t m, n, k;
+    size_t shape[3];
 
-    if (sscanf(options->shape, "%zux%zux%zu", &m, &n, &k) != 3 || m < 1 || n < 1 || k < 1) {
+    if (!parse_shape(options->shape, shape)) {
         fail("--shape wants MxNxK", NULL);
         return EXIT_USAGE;
     }
+    const size_t m = shape[0];
+    const size_t n = shape[1];
+    const size_t k = shape[2];
     float *a = nn_floats(m * k);
     float *b = nn_floats(k * n);
     float *c = nn_floats(m * n);
