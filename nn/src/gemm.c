@@ -62,16 +62,19 @@ static int load(struct library *out, struct nn_error *error)
 
     for (size_t i = 0; i < sizeof names / sizeof names[0] && lib.handle == NULL; i++)
         lib.handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (lib.handle == NULL)
-        return nn_fail(error, NN_EMISSING, NULL,
-                       "OpenBLAS cannot be loaded: %s (package libopenblas0-pthread)", dlerror());
+    if (lib.handle == NULL) {
+        nn_fail(error, NN_EMISSING, NULL,
+                "OpenBLAS cannot be loaded: %s (package libopenblas0-pthread)", dlerror());
+        return NN_EMISSING;
+    }
     if (!resolve(lib.handle, "cblas_sgemm", &lib.sgemm, sizeof lib.sgemm) ||
         !resolve(lib.handle, "openblas_get_corename", &get_corename, sizeof get_corename) ||
         !resolve(lib.handle, "openblas_set_num_threads", &set_num_threads,
                  sizeof set_num_threads)) {
+        nn_fail(error, NN_EFORMAT, NULL, "libopenblas.so.0 is not OpenBLAS with CBLAS: %s",
+                dlerror());
         dlclose(lib.handle);
-        return nn_fail(error, NN_EFORMAT, NULL, "libopenblas.so.0 is not OpenBLAS with CBLAS: %s",
-                       dlerror());
+        return NN_EFORMAT;
     }
     set_num_threads(1);
     snprintf(lib.kernel, sizeof lib.kernel, "%s", get_corename());
