@@ -4,7 +4,7 @@
 
 /*
  * The loop of every process: one thread owns rdt and all state, a compute thread owns a job while
- * it has it and hands it back through a mailbox and an eventfd.  Compute never runs on the loop's
+ * it has it and hands it back through a mailbox, waking the ring.  Compute never runs on the loop's
  * thread: a node that multiplies still acks.
  *
  * One turn: arrivals -> (--impair) -> rdt_input; timeout if due; rdt events through wire into the
@@ -31,26 +31,35 @@ struct host_config {
     bool listen;
     bool impaired; /* pass every datagram through `impair`, one link per peer and way */
     struct rdt_link_config impair; /* its seed is varied by peer and direction */
-    uint64_t dead_ns;
+    uint64_t dead_ns;              /* 0: rdt's default, as for the next two */
     uint32_t connections_max;
+    uint32_t datagram_max; /* bytes of UDP payload: larger ones are faster where the path has room
+                              (loopback: up to 65507), and lost more at once under --impair */
 };
 
 struct host; /* opaque */
 
-/* Opens ring, socket, endpoint and compute thread.  Negative rdt_err, errno for RDT_ESYS. */
+enum { HOST_EXIT_FAILED = 1, HOST_EXIT_STOPPED = 4 };
+
+/* Opens ring, socket, endpoint and compute thread.  Negative rdt_err, errno for RDT_ESYS. on_event,
+ * on_record and on_turn may be NULL. */
 int host_open(struct host **out, const struct host_config *config,
               const struct host_client *client);
 
-/* Runs until ACT_EXIT; returns its code.  SIGINT and SIGTERM become IN_STOP; a second one exits at
- * once.  `text` gets the reason (ACTION_TEXT_MAX bytes). */
+/* Runs until ACT_EXIT; returns its code when connections are flushed and closed (2 s at most).
+ * SIGINT and SIGTERM become IN_STOP; a second one exits at once with HOST_EXIT_STOPPED.  `text`
+ * gets the reason (ACTION_TEXT_MAX bytes).  One host runs at a time: signals belong to the process.
+ */
 int host_run(struct host *host, char *text);
 
 void host_free(struct host *host);
 struct rdt_addr host_local(const struct host *host);
 uint64_t host_now(const struct host *host);
 struct rdt_endpoint *host_endpoint(struct host *host); /* for statistics */
+uint64_t host_garbage(const struct host *host);        /* messages dropped because they were none */
 
-/* "HOST:PORT", "[v6]:PORT" or a name, resolved.  0 or negative with one line in `why`. */
+/* "HOST:PORT" with a name or a numeric address, "[v6]:PORT", or ":PORT" for any address, resolved.
+ * 0 or negative with one line in `why`. */
 int host_resolve(struct rdt_addr *out, const char *text, char *why, size_t why_cap);
 
 #endif
