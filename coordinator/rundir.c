@@ -236,5 +236,5 @@ void summary_print(const struct summary *summary, bool one_line, char *out, size
         summary->bytes_sent);
     put(out, cap, "%s\"bytes_retransmitted\": %" PRIu64 "%s\"kernel\": \"%s\"", sep,
         summary->bytes_retransmitted, sep, summary->kernel);
-    put(out, cap, "%s\"weights_xxh3\": \"%s\"%s}", sep, summary->hash, one_line ? "" : "\n");
+    put(out, cap, "%s\"weights_xxh3\": \"%s\"%s", sep, summary->hash, one_line ? "}" : "\n}\n");
 }
