@@ -46,6 +46,7 @@ static struct node open_node(struct rdt_addr bind, bool listen)
 
 static void close_node(struct node *n)
 {
+    rdt_uring_turn(n->u, n->ep, 0, false); /* what the endpoint still has to say: goodbye */
     rdt_free(n->ep);
     rdt_uring_free(n->u);
 }

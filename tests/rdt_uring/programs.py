@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -101,11 +102,14 @@ class Hello(unittest.TestCase):
         for size in (0, 5, 65536, 3_000_000):
             port = free_port()
             sent = os.urandom(size)
-            listener = start(HELLO, "listen", f"127.0.0.1:{port}")
-            wait_until_bound(port)
-            done = subprocess.run([HELLO, "send", f"127.0.0.1:{port}"], input=sent, timeout=30)
-            self.assertEqual(done.returncode, 0)
-            self.assertEqual(listener.communicate(timeout=30)[0], sent)
+            # Not a pipe: the example would wait for its reader, and nobody would acknowledge.
+            with tempfile.TemporaryFile() as copy:
+                listener = subprocess.Popen([HELLO, "listen", f"127.0.0.1:{port}"], stdout=copy)
+                wait_until_bound(port)
+                done = subprocess.run([HELLO, "send", f"127.0.0.1:{port}"], input=sent, timeout=30)
+                self.assertEqual((done.returncode, listener.wait(30)), (0, 0))
+                copy.seek(0)
+                self.assertEqual(copy.read(), sent)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,12 @@ static struct peer open_peer(struct rdt_uring_config driver, struct rdt_addr bin
                              uint32_t datagram_max, bool listen)
 {
     struct rdt_config config = {
-        .size = sizeof config, .listen = listen, .datagram_max = datagram_max};
+        .size = sizeof config,
+        .listen = listen,
+        .datagram_max = datagram_max,
+        .dead_ns =
+            patience_ns, /* a sanitizer takes seconds to invert 64 MiB on the loop's thread */
+    };
     struct peer p = {.u = NULL};
 
     driver.size = sizeof driver;

@@ -91,6 +91,8 @@ void host_open(struct host *h, const struct args *args, bool listen)
 
 void host_close(struct host *h)
 {
+    if (!h->out)
+        rdt_uring_turn(h->u, h->ep, 0, false); /* what the endpoint still has to say: goodbye */
     rdt_link_free(h->out);
     rdt_link_free(h->in);
     free(h->scratch);
