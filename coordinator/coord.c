@@ -353,6 +353,20 @@ static void fail_now(struct coord *coord)
     coord_finish(coord, (enum exit_code)coord->code, text);
 }
 
+static void drop_ended(struct coord *coord)
+{
+    for (size_t i = 0; i < MEMBERS_MAX; i++) {
+        struct member *member = &coord->members[i];
+
+        if ((member->state != MEMBER_READY && member->state != MEMBER_JOINING) ||
+            strcmp(member->node.name, coord->ended) != 0)
+            continue;
+        member->process_ended = true;
+        member_drop(coord, member, RDT_CLOSED_DEAD);
+    }
+    coord->ended[0] = '\0';
+}
+
 void coord_step(void *state, const struct input *input, uint64_t now_ns, struct actions *out)
 {
     struct coord *coord = state;
@@ -363,6 +377,8 @@ void coord_step(void *state, const struct input *input, uint64_t now_ns, struct 
     dispatch(coord, input);
     if (coord->failing)
         fail_now(coord);
+    if (coord->ended[0])
+        drop_ended(coord);
     advance(coord);
     if (coord->phase != PHASE_END || coord->committing)
         return;
@@ -377,7 +393,7 @@ uint64_t coord_deadline(const void *state)
 {
     const struct coord *coord = state;
 
-    if (!coord->begun || coord->failing)
+    if (!coord->begun || coord->failing || coord->ended[0])
         return 0;
     if (coord->phase == PHASE_GATHER)
         return coord->gather_until;
@@ -398,6 +414,11 @@ void coord_fail(struct coord *coord, enum exit_code code, const char *text)
     coord->failing = true;
     coord->code = (int)code;
     text_format(coord->text, sizeof coord->text, "%s", text);
+}
+
+void coord_drop(struct coord *coord, const char *name)
+{
+    text_format(coord->ended, sizeof coord->ended, "%s", name);
 }
 
 bool coord_is_gathering(const struct coord *coord)

@@ -60,6 +60,10 @@ void coord_run(void *state, void *job);
 /* Ends the run at the next call of coord_step: the disk is full, say. */
 void coord_fail(struct coord *coord, enum exit_code code, const char *text);
 
+/* The node of this name is known to be dead (its process ended here): at the next call of
+ * coord_step its connection ends, without waiting for silence. */
+void coord_drop(struct coord *coord, const char *name);
+
 /* Still waiting for nodes? */
 bool coord_is_gathering(const struct coord *coord);
 

@@ -109,8 +109,10 @@ static void take_landings_back(struct coord *coord, const struct member *member)
     }
 }
 
-static const char *reason_text(enum rdt_closed reason)
+static const char *reason_text(const struct member *member, enum rdt_closed reason)
 {
+    if (member->process_ended)
+        return "process-ended";
     switch (reason) {
     case RDT_CLOSED_DEAD:
         return "silent";
@@ -151,14 +153,14 @@ void member_closed(struct coord *coord, struct member *member, enum rdt_closed r
         text_format(coord_event(coord)->text, ACTION_TEXT_MAX,
                     "%s node=%s reason=%s view=%" PRIu64 " step=%" PRIu64,
                     reason == RDT_CLOSED_PEER ? "left" : "lost", member->node.name,
-                    reason_text(reason), coord->view, coord->step);
+                    reason_text(member, reason), coord->view, coord->step);
     }
     if (state == MEMBER_READY)
         remember(coord, member, reason != RDT_CLOSED_PEER);
     text_format(text, sizeof text,
                 "node %s lost at step %" PRIu64 " (%s): the run needs all its %" PRIu32
                 " nodes and has ended",
-                member->node.name, coord->step, reason_text(reason), coord->config.nodes);
+                member->node.name, coord->step, reason_text(member, reason), coord->config.nodes);
     if (state == MEMBER_LEAVING && member->node.name[0])
         remember(coord, member, false);
     free_member(member);

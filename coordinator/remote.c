@@ -44,6 +44,47 @@ int remote_config(struct remote_config *config, const struct args *args, char *w
     return host_resolve(&config->bind, listen, why, cap) < 0 ? EXIT_NOT_STARTED : 0;
 }
 
+/* ---------- nodes.csv ---------- */
+
+static char *nodes_table(const struct remote *remote)
+{
+    size_t cap = 256 * (coord_nodes(remote->coord) + 2);
+    char *text = malloc(cap);
+    size_t len;
+
+    if (!text)
+        return NULL;
+    len = (size_t)snprintf(text, cap,
+                           "name,instance,address,pid,threads,train_data,test_data,leaves,"
+                           "samples_sent,lost\n");
+    for (size_t i = 0; i < coord_nodes(remote->coord); i++) {
+        struct coord_node node = coord_node(remote->coord, i);
+        unsigned long idx = node.name[0] == 'n' ? strtoul(node.name + 1, NULL, 10) : 0;
+        pid_t pid = idx >= 1 && idx <= STANDALONE_MAX ? remote->pids[idx - 1] : 0;
+        char addr[RDT_ADDR_TEXT_MAX], pid_text[16] = "";
+
+        rdt_addr_format(&node.peer, addr);
+        if (pid > 0)
+            snprintf(pid_text, sizeof pid_text, "%d", (int)pid);
+        len += (size_t)snprintf(
+            text + len, cap - len,
+            "%s,%016" PRIx64 ",%s,%s,%" PRIu32 ",%s,%s,%" PRIu64 ",%" PRIu64 ",%d\n", node.name,
+            node.instance, addr, pid_text, node.threads, node.has_train ? "own" : "sent",
+            node.has_test ? "own" : "sent", node.leaves, node.samples_sent, node.lost);
+    }
+    return text;
+}
+
+/* Kept up to date while nodes come: who wants to stop one by hand finds its process here. */
+static void write_nodes(const struct remote *remote)
+{
+    char *table = nodes_table(remote);
+
+    if (table)
+        rundir_text(&remote->session->dir, "nodes.csv", table);
+    free(table);
+}
+
 /* ---------- the host's view ---------- */
 
 static void step(void *state, const struct input *input, uint64_t now_ns, struct actions *out)
@@ -90,6 +131,8 @@ static void on_record(void *state, const void *record, uint64_t now_ns)
     const struct rundir *dir = &remote->session->dir;
 
     session_record(remote->session, record, now_ns);
+    if (((const struct record *)record)->kind == RECORD_MEMBERS)
+        write_nodes(remote);
     if (dir->failed)
         coord_fail(remote->coord, EXIT_OTHER, dir->why);
 }
@@ -97,44 +140,19 @@ static void on_record(void *state, const void *record, uint64_t now_ns)
 static void on_turn(void *state, uint64_t now_ns)
 {
     struct remote *remote = state;
-    char why[ACTION_TEXT_MAX];
+    char name[STANDALONE_NAME_MAX], why[128], text[ACTION_TEXT_MAX];
 
     (void)now_ns;
     count_bytes(remote);
-    if (standalone_lost(remote->nodes, why, sizeof why) >= 0)
-        coord_fail(remote->coord, coord_is_gathering(remote->coord) ? EXIT_NOT_STARTED : EXIT_NODES,
-                   why);
-}
-
-/* ---------- nodes.csv ---------- */
-
-static char *nodes_table(const struct remote *remote)
-{
-    size_t cap = 256 * (coord_nodes(remote->coord) + 2);
-    char *text = malloc(cap);
-    size_t len;
-
-    if (!text)
-        return NULL;
-    len = (size_t)snprintf(text, cap,
-                           "name,instance,address,pid,threads,train_data,test_data,leaves,"
-                           "samples_sent,lost\n");
-    for (size_t i = 0; i < coord_nodes(remote->coord); i++) {
-        struct coord_node node = coord_node(remote->coord, i);
-        unsigned long idx = node.name[0] == 'n' ? strtoul(node.name + 1, NULL, 10) : 0;
-        pid_t pid = idx >= 1 && idx <= STANDALONE_MAX ? remote->pids[idx - 1] : 0;
-        char addr[RDT_ADDR_TEXT_MAX], pid_text[16] = "";
-
-        rdt_addr_format(&node.peer, addr);
-        if (pid > 0)
-            snprintf(pid_text, sizeof pid_text, "%d", (int)pid);
-        len += (size_t)snprintf(
-            text + len, cap - len,
-            "%s,%016" PRIx64 ",%s,%s,%" PRIu32 ",%s,%s,%" PRIu64 ",%" PRIu64 ",%d\n", node.name,
-            node.instance, addr, pid_text, node.threads, node.has_train ? "own" : "sent",
-            node.has_test ? "own" : "sent", node.leaves, node.samples_sent, node.lost);
+    while (standalone_lost(remote->nodes, name, why, sizeof why)) {
+        text_format(text, sizeof text, "process node=%s ended=\"%s\"", name, why);
+        session_event(remote->session, text);
+        coord_drop(remote->coord, name);
+        if (!coord_is_gathering(remote->coord))
+            continue;
+        text_format(text, sizeof text, "node %s ended before the run began: %s", name, why);
+        coord_fail(remote->coord, EXIT_NOT_STARTED, text);
     }
-    return text;
 }
 
 /* ---------- one run ---------- */
@@ -226,7 +244,6 @@ int remote_train(struct session *session, const struct remote_config *config,
 {
     struct remote remote = {.session = session, .nodes = nodes};
     char why[RUNDIR_WHY_MAX] = "";
-    char *table;
     int code;
 
     memcpy(remote.pids, nodes->pids, sizeof remote.pids);
@@ -238,10 +255,7 @@ int remote_train(struct session *session, const struct remote_config *config,
         code = host_run(remote.host, why);
         count_bytes(&remote);
         session->nodes = (uint32_t)coord_nodes(remote.coord);
-        table = nodes_table(&remote);
-        if (table)
-            rundir_text(&session->dir, "nodes.csv", table);
-        free(table);
+        write_nodes(&remote);
         code =
             session_end(session, code, why, coord_weights(remote.coord), coord_steps(remote.coord));
     }

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +165,8 @@ void standalone_end(struct standalone *nodes)
     nodes->count = 0;
 }
 
-int standalone_lost(struct standalone *nodes, char *why, size_t why_cap)
+bool standalone_lost(struct standalone *nodes, char name[STANDALONE_NAME_MAX], char *why,
+                     size_t why_cap)
 {
     for (uint32_t i = 0; i < nodes->count; i++) {
         int status;
@@ -174,19 +174,12 @@ int standalone_lost(struct standalone *nodes, char *why, size_t why_cap)
         if (nodes->pids[i] <= 0 || waitpid(nodes->pids[i], &status, WNOHANG) != nodes->pids[i])
             continue;
         nodes->pids[i] = 0;
+        text_format(name, STANDALONE_NAME_MAX, "n%u", i + 1);
         if (WIFSIGNALED(status))
-            text_format(why, why_cap, "node n%u was killed by signal %d", i + 1, WTERMSIG(status));
+            text_format(why, why_cap, "killed by signal %d", WTERMSIG(status));
         else
-            text_format(why, why_cap, "node n%u ended with exit code %d, see its log", i + 1,
-                        WEXITSTATUS(status));
-        return (int)i;
+            text_format(why, why_cap, "exit code %d, see its log", WEXITSTATUS(status));
+        return true;
     }
-    return -1;
-}
-
-pid_t standalone_pid(const struct standalone *nodes, const char *name)
-{
-    unsigned long idx = name[0] == 'n' ? strtoul(name + 1, NULL, 10) : 0;
-
-    return idx >= 1 && idx <= nodes->count ? nodes->pids[idx - 1] : 0;
+    return false;
 }

@@ -8,11 +8,12 @@
  * exec when they are told the port and where to log.  They die with us.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { STANDALONE_MAX = 64 };
+enum { STANDALONE_MAX = 64, STANDALONE_NAME_MAX = 16 };
 
 struct standalone {
     uint32_t count;
@@ -30,10 +31,8 @@ int standalone_start(struct standalone *nodes, uint16_t port, const char *dir);
 /* Waits for them to end, a few seconds; who does not is killed.  Also when they never started. */
 void standalone_end(struct standalone *nodes);
 
-/* Has a node ended by itself?  Its index and why, or -1. */
-int standalone_lost(struct standalone *nodes, char *why, size_t why_cap);
-
-/* The process of the node of this name; 0: none. */
-pid_t standalone_pid(const struct standalone *nodes, const char *name);
+/* Has a node ended by itself?  Its name and how, once for each. */
+bool standalone_lost(struct standalone *nodes, char name[STANDALONE_NAME_MAX], char *why,
+                     size_t why_cap);
 
 #endif

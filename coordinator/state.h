@@ -47,6 +47,7 @@ struct member {
     uint32_t flying; /* SAMPLES messages not released */
     bool dropped;    /* we abort its connection, for this reason: */
     enum rdt_closed reason;
+    bool process_ended;
 };
 
 /* Where the partial of one subtree lands. */
@@ -107,7 +108,8 @@ struct coord {
     struct record record;
     int code;
     char text[ACTION_TEXT_MAX];
-    bool failing; /* code and text were set from outside */
+    bool failing;              /* code and text were set from outside */
+    char ended[BODY_NAME_MAX]; /* a node whose process has ended; "": none */
 
     /* of the call at hand */
     struct actions *out;
