@@ -106,6 +106,7 @@ struct conn {
 
     uint64_t valid_ns;    /* the last valid packet came */
     uint64_t pto_from_ns; /* the PTO runs from here */
+    uint64_t paced_bytes; /* of the train that is being written */
     uint64_t floor_sent;  /* last announced */
     uint32_t pto_count;   /* in a row */
     uint32_t probes;      /* still to be sent */

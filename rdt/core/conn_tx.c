@@ -56,6 +56,7 @@ static size_t draft_finish(struct conn *c, struct draft *d, const struct frame_k
         memcpy(record->spans, d->spans, d->span_count * sizeof d->spans[0]);
         rate_on_sent(&c->rate, record, in_flight);
         cc_on_sent(&c->cc, (uint32_t)len, in_flight, now_ns);
+        c->paced_bytes += len; /* acknowledgements are free: the peer's rate limits them */
         c->pto_from_ns = now_ns;
         c->confirm_due = false;
         if (c->probes > 0)
@@ -329,8 +330,8 @@ static size_t open_train(struct conn *c, uint64_t now_ns, uint8_t *buf, size_t c
         if (part < c->datagram)
             break;
     }
-    if (len > 0)
-        pacer_spend(&c->pacer, len, now_ns);
+    pacer_spend(&c->pacer, c->paced_bytes, now_ns);
+    c->paced_bytes = 0;
     return len;
 }
 
