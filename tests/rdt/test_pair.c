@@ -85,14 +85,14 @@ static void draw_link(struct world *w, struct rdt_link_config *link)
     *link = (struct rdt_link_config){.overhead_bytes = 28};
     if (chance(w, 70))
         link->loss = (double)draw(w, 31) / 100;
-    if (chance(w, 20))
-        link->burst = 1 + (double)draw(w, 4);
     if (chance(w, 40))
         link->duplicate = (double)draw(w, 11) / 100;
     if (chance(w, 40))
         link->reorder = (double)draw(w, 21) / 100;
     if (chance(w, 25))
         link->corrupt = (double)draw(w, 31) / 100;
+    else if (chance(w, 20))
+        link->burst = 1 + (double)draw(w, 3);
     link->reorder_ns = SIM_US(50) << draw(w, 8);
     link->delay_ns = SIM_US(10) << draw(w, 12);
     if (chance(w, 40))
