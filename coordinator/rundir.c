@@ -133,6 +133,18 @@ static const char *number(double value, char out[JSON_NUMBER_MAX])
     return out;
 }
 
+/* Ends a line.  One that did not reach the disk whole is taken back. */
+static void end_line(struct rundir *dir, FILE *file, long *whole, const char *name)
+{
+    if (fflush(file) == 0) {
+        *whole = ftell(file);
+        return;
+    }
+    fail(dir, "write", name);
+    if (ftruncate(fileno(file), *whole) < 0)
+        text_append(dir->why, sizeof dir->why, "; its last line is cut");
+}
+
 void rundir_step(struct rundir *dir, const struct record *record)
 {
     char loss[JSON_NUMBER_MAX];
@@ -144,8 +156,7 @@ void rundir_step(struct rundir *dir, const struct record *record)
             ",\"weights_xxh3\":\"%s\",\"nodes\":%" PRIu32 ",\"seconds\":%.6f}\n",
             record->step, record->epoch, number(record->loss, loss), record->samples, record->hash,
             record->nodes, (double)record->taken_ns * 1e-9);
-    if (fflush(dir->steps) != 0)
-        fail(dir, "write", "run.jsonl");
+    end_line(dir, dir->steps, &dir->steps_len, "run.jsonl");
 }
 
 void rundir_event(struct rundir *dir, const char *text)
@@ -160,8 +171,7 @@ void rundir_event(struct rundir *dir, const char *text)
     gmtime_r(&now.tv_sec, &tm);
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
     fprintf(dir->events, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, text);
-    if (fflush(dir->events) != 0)
-        fail(dir, "write", "events.log");
+    end_line(dir, dir->events, &dir->events_len, "events.log");
 }
 
 int rundir_text(struct rundir *dir, const char *name, const char *text)

@@ -16,7 +16,8 @@ struct rundir {
     char path[RUNDIR_PATH_MAX];
     FILE *steps;
     FILE *events;
-    bool failed; /* a write failed; `why` says which and how */
+    long steps_len, events_len; /* bytes of whole lines */
+    bool failed;                /* a write failed; `why` says which and how */
     char why[RUNDIR_WHY_MAX];
 };
 

@@ -156,8 +156,9 @@ int session_end(struct session *session, int code, const char *why, const float 
         rundir_text(dir, "summary.json", text);
     rundir_close(dir);
     if (dir->failed) {
-        fprintf(stderr, "gradwire-coordinator: %s\n", dir->why);
-        return code == EXIT_DONE ? EXIT_OTHER : code;
+        if (strcmp(dir->why, why) != 0)
+            fprintf(stderr, "gradwire-coordinator: %s\n", dir->why);
+        return code == EXIT_DONE || code == EXIT_STOPPED ? EXIT_OTHER : code;
     }
     say_result(session, &summary);
     return code;
