@@ -64,13 +64,22 @@ static void release_spans(struct conn *c, const struct sent_record *record)
     }
 }
 
+/* How long the peer says it kept the acknowledgement, at most what it promised. */
+static uint64_t ack_delay_ns(const struct conn *c, const struct ack *ack)
+{
+    const uint32_t delay_us =
+        ack->delay_us < c->peer_limits.ack_delay_us ? ack->delay_us : c->peer_limits.ack_delay_us;
+
+    return (uint64_t)delay_us * 1000;
+}
+
 static void on_range(struct conn *c, struct range range, struct rate_sample *sample,
-                     uint64_t now_ns)
+                     uint64_t arrived_ns, uint64_t now_ns)
 {
     struct sent_record *record;
 
     while ((record = sent_next_in_flight(&c->sent, range.first, range.last)) != NULL) {
-        rate_on_acked(&c->rate, record, sample, now_ns);
+        rate_on_acked(&c->rate, record, sample, arrived_ns);
         release_spans(c, record);
         sent_on_acked(&c->sent, record);
     }
@@ -87,13 +96,11 @@ static void on_range(struct conn *c, struct range range, struct rate_sample *sam
 static uint64_t measure(struct conn *c, const struct ack *ack, const struct rate_sample *sample,
                         uint64_t now_ns)
 {
-    uint64_t delay_ns = (uint64_t)ack->delay_us * 1000;
-    uint64_t rtt_ns = now_ns - sample->newest_sent_ns;
+    const uint64_t delay_ns = ack_delay_ns(c, ack);
+    const uint64_t rtt_ns = now_ns - sample->newest_sent_ns;
 
     if (!sample->has_packet || sample->newest_seq != ack->ranges[0].last)
         return 0;
-    if (delay_ns > (uint64_t)c->peer_limits.ack_delay_us * 1000)
-        delay_ns = (uint64_t)c->peer_limits.ack_delay_us * 1000;
     rtt_sample(&c->rtt, rtt_ns, delay_ns);
     return rtt_ns > delay_ns ? rtt_ns - delay_ns : 1;
 }
@@ -142,12 +149,14 @@ static void on_grants(struct conn *c, const struct ack *ack)
 static bool on_ack(struct conn *c, const struct ack *ack, uint64_t now_ns)
 {
     const uint64_t in_flight_before = c->sent.in_flight_bytes;
+    const uint64_t delay_ns = ack_delay_ns(c, ack);
+    const uint64_t arrived_ns = now_ns > delay_ns ? now_ns - delay_ns : 0;
     struct rate_sample sample = {0};
 
     if (ack->range_count > 0 && !sent_is_used(&c->sent, ack->ranges[0].last))
         return false;
     for (unsigned i = 0; i < ack->range_count; i++)
-        on_range(c, ack->ranges[i], &sample, now_ns);
+        on_range(c, ack->ranges[i], &sample, arrived_ns, now_ns);
     on_progress(c, ack, &sample, in_flight_before, now_ns);
     ranges_forget_below(&c->received, ack->floor);
     outbox_credit(&c->outbox, ack->credit, ack->messages);

@@ -63,10 +63,11 @@ void rate_on_sent(struct rate *rate, struct sent_record *record, uint64_t in_fli
 }
 
 void rate_on_acked(struct rate *rate, const struct sent_record *record, struct rate_sample *sample,
-                   uint64_t now_ns)
+                   uint64_t arrived_ns)
 {
     rate->delivered += record->bytes;
-    rate->delivered_ns = now_ns;
+    if (arrived_ns > rate->delivered_ns)
+        rate->delivered_ns = arrived_ns;
     sample->acked_bytes += record->bytes;
     if (sample->has_packet && record->seq < sample->newest_seq)
         return;

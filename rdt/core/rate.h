@@ -43,9 +43,11 @@ void rate_init(struct rate *rate);
 /* Fills the record's rate fields.  in_flight_before: bytes in flight without this packet. */
 void rate_on_sent(struct rate *rate, struct sent_record *record, uint64_t in_flight_before);
 
-/* For each packet newly acknowledged; then rate_finish once per ACK. */
+/* For each packet newly acknowledged; then rate_finish once per ACK.  arrived_ns: when the ACK
+ * would have come without the peer's delay; how long it waits for company must not look like a
+ * rate. */
 void rate_on_acked(struct rate *rate, const struct sent_record *record, struct rate_sample *sample,
-                   uint64_t now_ns);
+                   uint64_t arrived_ns);
 void rate_finish(struct rate *rate, struct rate_sample *sample, uint64_t min_rtt_ns);
 
 /* The window had room and there was nothing to send: samples until these bytes are acknowledged
