@@ -6,6 +6,7 @@
 #include "suite.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -261,6 +262,48 @@ START_TEST(gemm__bits_do_not_depend_on_place_or_company)
 }
 END_TEST
 
+static size_t count_threads(void)
+{
+    size_t count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+
+    ck_assert_ptr_nonnull(tasks);
+    for (struct dirent *entry = readdir(tasks); entry != NULL; entry = readdir(tasks))
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* Each product is its caller's thread alone, whatever the environment asks for. */
+START_TEST(gemm__starts_no_thread)
+{
+    static float a[600 * 600], b[600 * 600], c[600 * 600];
+    size_t before = count_threads(); /* a sanitizer may have one of its own */
+
+    setenv("OPENBLAS_NUM_THREADS", "2", 1);
+    setenv("OMP_NUM_THREADS", "2", 1);
+    open_here();
+    nn_matmul(600, 600, 600, a, b, c);
+    ck_assert_uint_eq(count_threads(), before);
+}
+END_TEST
+
+/* Denormals are zero on a thread that computes, in operands and results. */
+START_TEST(thread__flushes_denormals)
+{
+    volatile float smallest = 1.17549435e-38f;
+    volatile float denormal = 1e-40f;
+    volatile float half = 0.5f;
+
+    nn_thread_init();
+#if defined(__x86_64__)
+    ck_assert(smallest * half == 0.0f);
+    ck_assert(denormal * 1e30f == 0.0f);
+#endif
+    ck_assert(smallest * 2.0f > 0.0f);
+}
+END_TEST
+
 START_TEST(matmul__is_the_plain_product)
 {
     static float a[9 * 31], b[31 * 17], c[9 * 17];
@@ -287,6 +330,8 @@ int main(void)
         gemm__refuses_kernels_that_cannot_run,
         gemm__every_form_and_odd_shape,
         gemm__bits_do_not_depend_on_place_or_company,
+        gemm__starts_no_thread,
+        thread__flushes_denormals,
         matmul__is_the_plain_product,
     };
 

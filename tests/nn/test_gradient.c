@@ -216,12 +216,14 @@ START_TEST(gradient__first_of_equals_is_the_answer)
 
     rig_open(&rig, &small, 4, 1);
     memset(rig.weights, 0, nn_model_parameters(rig.model) * sizeof *rig.weights);
-    for (uint32_t i = 0; i < 4; i++)
-        rig.labels[i] = i;
-    nn_evaluate(rig.scratch, rig.weights,
-                &(struct nn_batch){.x = rig.x, .labels = rig.labels, .count = 4}, &result);
-    ck_assert_uint_eq(result.correct, 1);
-    ck_assert_double_eq_tol(result.loss, 4.0 * log(4.0), 1e-12);
+    for (uint32_t label = 0; label < 4; label++) {
+        for (int i = 0; i < 4; i++)
+            rig.labels[i] = label;
+        nn_evaluate(rig.scratch, rig.weights,
+                    &(struct nn_batch){.x = rig.x, .labels = rig.labels, .count = 4}, &result);
+        ck_assert_uint_eq(result.correct, label == 0 ? 4 : 0);
+        ck_assert_double_eq_tol(result.loss, 4.0 * log(4.0), 1e-12);
+    }
     rig_close(&rig);
 }
 END_TEST
@@ -256,6 +258,22 @@ START_TEST(gradient__tells_what_is_not_finite)
 }
 END_TEST
 
+START_TEST(gradient__evaluation_tells_it_too)
+{
+    struct rig rig;
+    struct nn_result result;
+
+    rig_open(&rig, &small, 5, 3);
+    const struct nn_batch batch = {.x = rig.x, .labels = rig.labels, .count = 5};
+    nn_evaluate(rig.scratch, rig.weights, &batch, &result);
+    ck_assert(result.finite);
+    rig.weights[0] = INFINITY;
+    nn_evaluate(rig.scratch, rig.weights, &batch, &result);
+    ck_assert(!result.finite);
+    rig_close(&rig);
+}
+END_TEST
+
 /* Outputs, loss and deltas are finite, and only the product of the last step is not. */
 START_TEST(gradient__overflow_of_the_weight_gradient_is_seen)
 {
@@ -286,9 +304,13 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        gradient__every_op_against_differences, gradient__random_networks,
-        gradient__is_the_sum_over_samples,      gradient__first_of_equals_is_the_answer,
-        gradient__tells_what_is_not_finite,     gradient__overflow_of_the_weight_gradient_is_seen,
+        gradient__every_op_against_differences,
+        gradient__random_networks,
+        gradient__is_the_sum_over_samples,
+        gradient__first_of_equals_is_the_answer,
+        gradient__tells_what_is_not_finite,
+        gradient__evaluation_tells_it_too,
+        gradient__overflow_of_the_weight_gradient_is_seen,
     };
 
     return RUN_SUITE("gradient", tests);

@@ -85,6 +85,8 @@ START_TEST(init__kaiming_before_relu_else_xavier)
                    "{\"dense\":100,\"init\":\"kaiming\"}],\"loss\":\"mse\"}");
     float *weights = nn_floats(nn_model_parameters(model));
 
+    for (size_t i = 0; i < nn_model_parameters(model); i++)
+        weights[i] = 7.0f; /* what was there must not matter */
     nn_model_init(model, 3, weights);
     struct nn_tensor first = nn_model_tensor(model, 0);
     struct nn_tensor second = nn_model_tensor(model, 2);
