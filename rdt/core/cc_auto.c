@@ -412,11 +412,16 @@ static void set_pacing(struct cc *cc)
 {
     struct cc_auto *a = &cc->automatic;
     uint64_t gain = pacing_gain(a);
+    uint64_t rate = peak_rate(a);
 
+    /* The first samples are of a packet or two and say nothing: the least window is spread over a
+     * round trip, not over what those would take. */
+    if (!a->filled && a->min_rtt_ns > 0)
+        rate = most(rate, rate_per_second(datagrams(cc, WINDOW_LEAST), a->min_rtt_ns));
     /* One per cent less than the path gives keeps its queue empty. */
     if (a->mode == CC_AUTO_PROBE)
         gain = gain * (990 + a->random_loss * 8 / 10) / ONE;
-    cc->pacing_bps = most(scaled(peak_rate(a), gain), peak_rate(a) > 0 ? 1 : 0);
+    cc->pacing_bps = most(scaled(rate, gain), rate > 0 ? 1 : 0);
 }
 
 static void set_window(struct cc *cc, const struct cc_ack *ack)
