@@ -79,7 +79,7 @@ static void on_signal(int number)
 
 static void watch_signals(struct rdt_uring *uring)
 {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
     sigemptyset(&action.sa_mask);
     atomic_store(&stops, 0);
