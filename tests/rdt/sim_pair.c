@@ -186,14 +186,21 @@ static bool instant(struct sim_pair *sim)
     return any;
 }
 
-bool sim_step(struct sim_pair *sim, uint64_t until_ns)
+/* All that is to be done now. */
+static void settle(struct sim_pair *sim)
 {
-    uint64_t next = UINT64_MAX;
     int turns = 0;
 
     while (instant(sim))
         ck_assert_msg(++turns < TURNS_MAX, "time stands still at %llu",
                       (unsigned long long)sim->now_ns);
+}
+
+bool sim_step(struct sim_pair *sim, uint64_t until_ns)
+{
+    uint64_t next = UINT64_MAX;
+
+    settle(sim);
     for (int side = 0; side < 2; side++) {
         uint64_t due = rdt_link_deadline(sim->link[side]);
 
@@ -207,6 +214,7 @@ bool sim_step(struct sim_pair *sim, uint64_t until_ns)
         sim->now_ns = until_ns;
     else if (next > sim->now_ns)
         sim->now_ns = next;
+    settle(sim);
     return next != UINT64_MAX;
 }
 

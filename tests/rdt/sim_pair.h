@@ -61,7 +61,8 @@ void sim_close(struct sim_pair *sim);
 /* Starts side 0's handshake. */
 void sim_connect(struct sim_pair *sim);
 
-/* One step: what is due now, then on to the next thing that will be.  false: nothing ever will. */
+/* One step: on to the next thing that is due, and all that follows from it at that moment.  false:
+ * nothing ever will be. */
 bool sim_step(struct sim_pair *sim, uint64_t until_ns);
 
 /* Steps until the time has come or done(ctx) holds; says whether it does. */
