@@ -184,11 +184,11 @@ static bool parse_within(struct text text, const struct unit *units, double low,
 
 static bool parse_time(struct text text, uint64_t *out_ns)
 {
-    double value;
+    double value = 0;
 
     if (!equals(text, "0") && !parse_within(text, time_units, 0, 3600e9, &value))
         return false;
-    *out_ns = equals(text, "0") ? 0 : (uint64_t)(value + 0.5);
+    *out_ns = (uint64_t)(value + 0.5);
     return true;
 }
 
@@ -299,13 +299,15 @@ static struct text take_until(const char **text, char end)
 int rdt_link_parse(struct rdt_link_config *config, const char *text, char *why, size_t why_cap)
 {
     struct rdt_link_config out = {.overhead_bytes = OVERHEAD_IPV4_UDP};
-    struct complaint c = {.at = why, .left = why_cap};
+    struct complaint c;
     bool seen[KEY_COUNT] = {false};
     bool burst_is_pair = false;
     double loss = -1;
 
     assert(config);
     assert(text);
+    c.at = why;
+    c.left = why_cap;
     say(&c, "", 0);
     while (*text != '\0') {
         struct text item = take_until(&text, ',');

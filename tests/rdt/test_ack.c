@@ -212,25 +212,25 @@ START_TEST(ack__T58_too_many_ranges_or_grants_are_malformed)
 {
     static uint8_t bytes[4096];
 
-    for (uint16_t ranges = ACK_RANGES_MAX; ranges <= 1000; ranges += 1000 - ACK_RANGES_MAX) {
+    for (unsigned ranges = ACK_RANGES_MAX; ranges <= 1000; ranges += 1000 - ACK_RANGES_MAX) {
         struct writer w = writer_make(bytes, sizeof bytes);
         struct reader r;
         struct ack out;
 
         writer_u64(&w, 100000);
         writer_zero(&w, ACK_FIXED - 12);
-        writer_u16(&w, ranges);
+        writer_u16(&w, (uint16_t)ranges);
         writer_zero(&w, 2 + 2 * 1000); /* no grants; ranges of one, one apart */
         r = reader_make(bytes, w.written);
         ck_assert_int_eq(ack_decode(&r, &out), ranges <= ACK_RANGES_MAX);
     }
-    for (uint16_t grants = ACK_GRANTS_MAX; grants <= ACK_GRANTS_MAX + 1; grants++) {
+    for (unsigned grants = ACK_GRANTS_MAX; grants <= ACK_GRANTS_MAX + 1; grants++) {
         struct writer w = writer_make(bytes, sizeof bytes);
         struct reader r;
         struct ack out;
 
         writer_zero(&w, ACK_FIXED - 2);
-        writer_u16(&w, grants);
+        writer_u16(&w, (uint16_t)grants);
         writer_zero(&w, ACK_GRANT * 100);
         r = reader_make(bytes, w.written);
         ck_assert_int_eq(ack_decode(&r, &out), grants <= ACK_GRANTS_MAX);

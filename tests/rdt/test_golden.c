@@ -22,9 +22,9 @@ static struct writer body;
 
 static void set_up(void)
 {
-    for (uint8_t i = 0; i < FRAME_NONCE; i++) {
-        client_nonce[i] = i;
-        server_nonce[i] = 0xf0 + i;
+    for (unsigned i = 0; i < FRAME_NONCE; i++) {
+        client_nonce[i] = (uint8_t)i;
+        server_nonce[i] = (uint8_t)(0xf0 + i);
     }
     frame_key_init_public(&public_key);
     frame_key_init_nonces(&key, client_nonce, server_nonce);
