@@ -61,6 +61,11 @@ static void leave(struct worker *worker, enum worker_exit code, const char *text
     text_format(action->text, sizeof action->text, "%s", text);
 }
 
+static bool is_alone(const struct worker *worker)
+{
+    return worker->state != WORKER_PREPARING && worker->state != WORKER_READY;
+}
+
 void worker_give_up(struct worker *worker, const char *why)
 {
     char text[ACTION_TEXT_MAX];
@@ -68,6 +73,8 @@ void worker_give_up(struct worker *worker, const char *why)
     text_format(text, sizeof text, "disconnect reason=\"%s\"", why);
     worker_event(worker, text);
     actions_add(worker->out, ACT_ABORT)->conn = worker->conn;
+    if (!is_alone(worker))
+        worker->alone_since = worker->now;
     worker->state = WORKER_CLOSING;
 }
 
@@ -79,11 +86,6 @@ static void connect_now(struct worker *worker)
 
     action->peer = worker->config.peer;
     worker->state = WORKER_CONNECTING;
-}
-
-static bool is_alone(const struct worker *worker)
-{
-    return worker->state != WORKER_PREPARING && worker->state != WORKER_READY;
 }
 
 static uint64_t patience_ends(const struct worker *worker)
