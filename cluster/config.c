@@ -300,6 +300,7 @@ static void set_defaults(struct config *config)
         .data = {.scale = 1.0 / 255, .deviation = 1},
         .train = {.strategy = "sync",
                   .reduce = "star",
+                  .schedule = "constant",
                   .epochs = 1,
                   .batch = 64,
                   .seed = 1,

@@ -36,6 +36,8 @@ struct config_train {
     double momentum;              /* 0.9 */
     double beta1, beta2, epsilon; /* 0.9, 0.999, 1e-8 */
     double weight_decay;          /* 0 */
+    char
+        schedule[CONFIG_NAME_MAX]; /* of lr: "constant", or "linear": falls to nothing at the end */
 };
 
 struct config_data {

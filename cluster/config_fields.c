@@ -37,6 +37,7 @@ const struct config_field config_fields[CONFIG_FIELDS] = {
     {FIELD("train.optimizer.epsilon", FIELD_REAL, train.epsilon), .high = 1, .low_open = true,
      .used_by = "adam"},
     {FIELD("train.optimizer.weight_decay", FIELD_REAL, train.weight_decay), .high = 1},
+    {FIELD("train.optimizer.schedule", FIELD_ONE, train.schedule), .choices = "constant linear"},
     {FIELD("cluster.nodes", FIELD_U32, cluster.nodes), .low = 1, .high = 64},
     {FIELD("cluster.min_nodes", FIELD_U32, cluster.min_nodes), .low = 1, .high = 64},
     {FIELD("cluster.wait_s", FIELD_U32, cluster.wait_s), .low = 1, .high = 86400},

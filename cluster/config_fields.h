@@ -9,7 +9,7 @@
 
 #include <cluster/config.h>
 
-enum { CONFIG_KEY_MAX = 128, CONFIG_PROBLEM_MAX = 768, CONFIG_FIELDS = 28 };
+enum { CONFIG_KEY_MAX = 128, CONFIG_PROBLEM_MAX = 768, CONFIG_FIELDS = 29 };
 
 #define CONFIG_OPTIMIZERS "sgd momentum adam" /* in the order of enum config_optimizer */
 

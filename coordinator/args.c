@@ -21,7 +21,7 @@ static const char help_text[] =
     "  --standalone N       start N nodes on this machine; 0: everything in this process\n"
     "  --threads N          threads of each local node (default: cores / local nodes)\n"
     "  --out DIR            run directory (default runs/NAME-TIME)\n"
-    "  --set A.B=V          change a key of RUN.json, e.g. --set train.lr=0.05; repeatable\n"
+    "  --set A.B=V          change a key of RUN.json, e.g. --set train.optimizer.lr=0.05; repeatable\n"
     "  --impair SPEC        pass every datagram through a simulated link, e.g.\n"
     "                       loss=5%,delay=2ms,reorder=1%,duplicate=1%,corrupt=1%,seed=7\n"
     "  --json               progress (stderr) and result (stdout) as one JSON object a line\n"

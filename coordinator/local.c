@@ -130,14 +130,14 @@ static int one_step(struct local *local)
     if (!sum.finite) {
         text_format(local->why, sizeof local->why,
                     "step %llu: loss or gradient is not finite (this process, leaf %u): lower "
-                    "train.lr, look at the data",
+                    "train.optimizer.lr, look at the data",
                     (unsigned long long)local->step, sum.bad_leaf);
         return EXIT_NUMERIC;
     }
     commit_run(local->committer, &commit);
     if (!commit.finite) {
         text_format(local->why, sizeof local->why,
-                    "step %llu: the new weights are not finite (loss %g): lower train.lr",
+                    "step %llu: the new weights are not finite (loss %g): lower train.optimizer.lr",
                     (unsigned long long)local->step, commit.loss);
         return EXIT_NUMERIC;
     }

@@ -40,7 +40,7 @@ static void not_finite(struct coord *coord, const struct member *member, const s
 
     text_format(text, sizeof text,
                 "step %" PRIu64 ": loss or gradient is not finite (node %s, leaf %" PRIu64
-                "): lower train.lr, look at the data",
+                "): lower train.optimizer.lr, look at the data",
                 coord->step, member->node.name, head->aux);
     coord_finish(coord, EXIT_NUMERIC, text);
 }

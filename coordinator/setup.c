@@ -103,7 +103,7 @@ static int plan_steps(struct setup *setup)
     return 0;
 }
 
-static struct nn_optim optim_of(const struct config_train *train)
+static struct nn_optim optim_of(const struct config_train *train, uint64_t steps)
 {
     static const enum nn_optim_kind kinds[] = {
         [OPTIMIZER_SGD] = NN_SGD, [OPTIMIZER_MOMENTUM] = NN_MOMENTUM, [OPTIMIZER_ADAM] = NN_ADAM};
@@ -114,7 +114,10 @@ static struct nn_optim optim_of(const struct config_train *train)
                              .beta1 = train->beta1,
                              .beta2 = train->beta2,
                              .epsilon = train->epsilon,
-                             .weight_decay = train->weight_decay};
+                             .weight_decay = train->weight_decay,
+                             .rate = strcmp(train->schedule, "linear") == 0 ? NN_RATE_LINEAR
+                                                                            : NN_RATE_CONSTANT,
+                             .steps = steps};
 }
 
 int setup_open(struct setup *setup, const char *path, const char *const *sets, size_t sets_count)
@@ -140,7 +143,8 @@ int setup_open(struct setup *setup, const char *path, const char *const *sets, s
     code = open_data(setup);
     if (code == 0)
         code = plan_steps(setup);
-    setup->optim = optim_of(&setup->config.train);
+    if (code == 0)
+        setup->optim = optim_of(&setup->config.train, schedule_steps(&setup->schedule));
     return code;
 }
 

@@ -35,6 +35,15 @@ static double power(double base, uint64_t exponent)
     return result;
 }
 
+/* The learning rate of a step. */
+static double rate_at(const struct nn_optim *optim, uint64_t step)
+{
+    if (optim->rate == NN_RATE_CONSTANT)
+        return optim->lr;
+    assert(step <= optim->steps);
+    return optim->lr * ((double)(optim->steps - step + 1) / (double)optim->steps);
+}
+
 static struct step_adam adam_step(const struct nn_optim *optim, uint64_t step, double scale)
 {
     double correction1 = 1.0 - power(optim->beta1, step);
@@ -46,7 +55,7 @@ static struct step_adam adam_step(const struct nn_optim *optim, uint64_t step, d
                               .rest1 = (float)(1.0 - optim->beta1),
                               .beta2 = (float)optim->beta2,
                               .rest2 = (float)(1.0 - optim->beta2),
-                              .step_size = (float)(optim->lr / correction1),
+                              .step_size = (float)(rate_at(optim, step) / correction1),
                               .root_bias_correction = (float)__builtin_sqrt(correction2),
                               .epsilon = (float)optim->epsilon};
 }
@@ -63,7 +72,7 @@ void nn_optim_apply(const struct nn_optim *optim, uint64_t step, uint64_t sample
     double scale = 1.0 / (double)samples;
     struct step_sgd sgd = {.gradient_scale = (float)scale,
                            .decay = (float)optim->weight_decay,
-                           .lr = (float)optim->lr,
+                           .lr = (float)rate_at(optim, step),
                            .momentum = (float)optim->momentum};
 
     switch (optim->kind) {

@@ -116,6 +116,7 @@ START_TEST(config__defaults_are_those_of_the_header)
     ck_assert_double_eq(config.data.deviation, 1);
     ck_assert_str_eq(config.train.strategy, "sync");
     ck_assert_str_eq(config.train.reduce, "star");
+    ck_assert_str_eq(config.train.schedule, "constant");
     ck_assert_uint_eq(config.train.epochs, 1);
     ck_assert_uint_eq(config.train.batch, 64);
     ck_assert_uint_eq(config.train.leaf, 32);

@@ -50,6 +50,22 @@ START_TEST(optim__agrees_with_pytorch)
 }
 END_TEST
 
+/* Four steps of 8, 6, 4 and 2 tenths. */
+START_TEST(optim__linear_rate_falls_to_a_last_small_step)
+{
+    const struct nn_optim optim = {.kind = NN_SGD, .lr = 0.8, .rate = NN_RATE_LINEAR, .steps = 4};
+    const float one = 1.0f;
+    float weight = 0.0f;
+
+    nn_optim_apply(&optim, 1, 1, 1, &weight, &one, NULL);
+    ck_assert_double_eq_tol((double)weight, -0.8, 1e-6);
+    nn_optim_apply(&optim, 2, 1, 1, &weight, &one, NULL);
+    ck_assert_double_eq_tol((double)weight, -1.4, 1e-6);
+    nn_optim_apply(&optim, 4, 1, 1, &weight, &one, NULL);
+    ck_assert_double_eq_tol((double)weight, -1.6, 1e-6);
+}
+END_TEST
+
 START_TEST(optim__states_its_state)
 {
     struct nn_optim optim = optim_of(NN_SGD);
@@ -101,9 +117,9 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {optim__agrees_with_pytorch, optim__states_its_state,
-                                  optim__parts_equal_the_whole,
-                                  optim__late_steps_of_adam_stay_finite};
+    const TTest *const tests[] = {
+        optim__agrees_with_pytorch, optim__states_its_state, optim__parts_equal_the_whole,
+        optim__late_steps_of_adam_stay_finite, optim__linear_rate_falls_to_a_last_small_step};
 
     return RUN_SUITE("optim", tests);
 }

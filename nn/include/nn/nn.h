@@ -144,6 +144,10 @@ int nn_fingerprint(const struct nn_model *model, uint64_t seed, size_t leaf, uin
 
 enum nn_optim_kind { NN_SGD, NN_MOMENTUM, NN_ADAM };
 
+/* How the learning rate goes over the `steps` of a run: stays, or falls in a line to lr / steps in
+ * the last one. */
+enum nn_rate { NN_RATE_CONSTANT, NN_RATE_LINEAR };
+
 struct nn_optim {
     enum nn_optim_kind kind;
     double lr;
@@ -151,6 +155,8 @@ struct nn_optim {
     double beta1, beta2; /* NN_ADAM */
     double epsilon;      /* NN_ADAM */
     double weight_decay; /* added to the gradient (L2) */
+    enum nn_rate rate;
+    uint64_t steps; /* of the whole run, NN_RATE_LINEAR */
 };
 
 /* Vectors of `parameters` floats of state: 0, 1 or 2.  They start as zero. */
