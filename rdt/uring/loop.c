@@ -19,15 +19,15 @@
 #include <unistd.h>
 
 enum {
-    RECEIVE_BUFFERS_DEFAULT = 32,
+    RECEIVE_BUFFERS_DEFAULT = 16,
     RECEIVE_BUFFERS_MAX = 4096,
-    SEND_BUFFERS_DEFAULT = 32,
+    SEND_BUFFERS_DEFAULT = 16,
     SEND_BUFFERS_MAX = 4096,
     SOCKET_BYTES_DEFAULT = 4 << 20,
     WATCHES_MAX = 8,
-    TRAINS_PER_WAIT = 8, /* taken in: so that acknowledgements leave between them */
-    LEAVE_ROUNDS = 10,   /* how often rdt_uring_free waits for the kernel ... */
-    LEAVE_NS = 10000000, /* ... and how long each time */
+    TAKEN_PER_WAIT = 1 << 19, /* bytes: so that acknowledgements leave between them */
+    LEAVE_ROUNDS = 10,        /* how often rdt_uring_free waits for the kernel ... */
+    LEAVE_NS = 10000000,      /* ... and how long each time */
 };
 
 struct watch {
@@ -42,7 +42,7 @@ struct rdt_uring {
     struct receiver receiver;
     bool ring_is_open;
     bool spin;
-    uint32_t take_left; /* trains that may still be given out before the next wait */
+    size_t taken; /* bytes given out since the last wait */
 
     int wake_fd;
     bool wake_armed;
@@ -236,10 +236,10 @@ bool rdt_uring_next_arrival(struct rdt_uring *u, struct rdt_arrival *out)
 {
     while (!receiver_next_datagram(&u->receiver, out)) {
         receiver_release(&u->receiver);
-        if (u->take_left == 0 || !receiver_next_train(&u->receiver))
+        if (u->taken >= TAKEN_PER_WAIT || !receiver_next_train(&u->receiver))
             return false;
-        u->take_left--;
     }
+    u->taken += out->len;
     return true;
 }
 
@@ -350,7 +350,7 @@ int rdt_uring_wait(struct rdt_uring *u, uint64_t until_ns)
     } else {
         err = enter(u, u->sender.fresh + 1, until_ns - now);
     }
-    u->take_left = TRAINS_PER_WAIT;
+    u->taken = 0;
     if (err || u->receiver.fault == 0)
         return err;
     errno = u->receiver.fault;

@@ -18,6 +18,11 @@ static const uint64_t second = 1000000000;
 static const uint64_t patience_ns = UINT64_C(30) * 1000000000;
 
 enum {
+#if defined(__SANITIZE_THREAD__)
+    LARGE = 4 << 20, /* every byte costs twenty times as much */
+#else
+    LARGE = 64 << 20,
+#endif
     CHANNEL = 1,
     POOLED_MAX = 65536,
 };
@@ -294,10 +299,10 @@ static void talk(const struct shape *shape, const size_t *sizes, uint32_t count)
 
 /* ---------- tests ---------- */
 
-static const size_t every_size[] = {
-    0,    1,    63,    64,    65,      1400,    1404,    1405,          1428,
-    1429, 1452, 1453,  65000, 65535,   65536,   65537,   100000,        1 << 20,
-    0,    5,    99999, 3,     3 << 20, 1 << 16, 1 << 17, (64 << 20) + 1};
+static const size_t every_size[] = {0,     1,       63,      64,      65,       1400,  1404,
+                                    1405,  1428,    1429,    1452,    1453,     65000, 65535,
+                                    65536, 65537,   100000,  1 << 20, 0,        5,     99999,
+                                    3,     3 << 20, 1 << 16, 1 << 17, LARGE + 1};
 
 static void every_size_both_ways(struct shape shape)
 {

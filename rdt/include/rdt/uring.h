@@ -19,8 +19,8 @@ extern "C" {
 struct rdt_uring_config {
     size_t size;              /* sizeof(struct rdt_uring_config) */
     struct rdt_addr bind;     /* all zero: any address (IPv4 and IPv6), any port */
-    uint32_t receive_buffers; /* 32; a power of two; each takes a whole GRO train of 64 KiB */
-    uint32_t send_buffers;    /* 32 trains under way */
+    uint32_t receive_buffers; /* 16; a power of two; each takes a whole GRO train of 64 KiB */
+    uint32_t send_buffers;    /* 16 trains under way */
     uint32_t socket_bytes;    /* 4 MiB asked for in SO_RCVBUF and SO_SNDBUF */
     bool no_gso;
     bool no_gro;
