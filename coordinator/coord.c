@@ -195,7 +195,8 @@ static void on_committed(struct coord *coord)
         return; /* the run ended meanwhile: the step is not kept */
     if (!commit->finite) {
         text_format(text, sizeof text,
-                    "step %" PRIu64 ": the new weights are not finite (loss %g): lower train.optimizer.lr",
+                    "step %" PRIu64
+                    ": the new weights are not finite (loss %g): lower train.optimizer.lr",
                     coord->step, commit->loss);
         coord_finish(coord, EXIT_NUMERIC, text);
         return;
