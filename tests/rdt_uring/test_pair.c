@@ -242,11 +242,10 @@ static void client_turn(struct client *c, const size_t *sizes)
 /* Answers too large for the pool need a buffer; the client knows them, so it posts ahead. */
 static void ask(struct client *c, uint64_t tag, size_t len)
 {
+    uint8_t *body = new_body(tag, len);
     const struct rdt_message message = {
-        .body_len = len, .channel = CHANNEL, .tag = tag, .body = new_body(tag, len)};
-    struct rdt_message with_user = message;
+        .body_len = len, .channel = CHANNEL, .tag = tag, .body = body, .user = body};
 
-    with_user.user = (void *)(uintptr_t)message.body;
     if (len > POOLED_MAX) {
         uint8_t *buf = malloc(len);
         const struct rdt_landing landing = {
@@ -254,7 +253,7 @@ static void ask(struct client *c, uint64_t tag, size_t len)
 
         ck_assert_int_eq(rdt_post(c->peer.ep, c->conn, &landing, now(&c->peer)), 0);
     }
-    ck_assert_int_eq(rdt_send(c->peer.ep, c->conn, &with_user, now(&c->peer)), 0);
+    ck_assert_int_eq(rdt_send(c->peer.ep, c->conn, &message, now(&c->peer)), 0);
 }
 
 /* Closes the connection and ends the server's thread. */

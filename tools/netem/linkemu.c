@@ -35,6 +35,8 @@ enum {
     TAKE_MAX = 64, /* packets in a row from one side */
     QUEUE_PACKETS = 10000,
     MTU_DEFAULT = 1500,
+    MTU_MIN = 576,
+    MTU_MAX = 65535,
 };
 
 struct side {
@@ -256,6 +258,17 @@ static void open_link(struct side *side, const char *option, const char *text, b
     }
 }
 
+static bool read_mtu(int *mtu, const char *text)
+{
+    char *end;
+    const long value = strtol(text, &end, 10);
+
+    if (end == text || *end || value < MTU_MIN || value > MTU_MAX)
+        return false;
+    *mtu = (int)value;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct sigaction action = {.sa_handler = on_signal};
@@ -270,10 +283,7 @@ int main(int argc, char **argv)
             there = value;
         } else if (value && strcmp(argv[i], "--back") == 0) {
             back = value;
-        } else if (value && strcmp(argv[i], "--mtu") == 0 && atoi(value) >= 576 &&
-                   atoi(value) <= 65535) {
-            mtu = atoi(value);
-        } else {
+        } else if (!value || strcmp(argv[i], "--mtu") != 0 || !read_mtu(&mtu, value)) {
             const bool help = strcmp(argv[i], "--help") == 0;
 
             usage(help ? stdout : stderr);

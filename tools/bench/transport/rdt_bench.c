@@ -66,7 +66,7 @@ struct receiver {
     bool closed;
 };
 
-static void post_next(struct receiver *r, uint8_t *buf)
+static void post_next(struct receiver *r, void *buf)
 {
     const struct rdt_landing landing = {
         .buf = buf, .cap = r->chunk, .tag = r->posted++, .channel = BULK_CHANNEL, .user = buf};
