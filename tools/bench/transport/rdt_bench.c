@@ -263,12 +263,12 @@ static int ping(const struct args *args)
     struct host h;
     struct rdt_conn conn;
     double *samples = take_memory(args->count * sizeof *samples);
-    struct rdt_message message = {.body_len = args->size, .channel = PING_CHANNEL};
+    uint8_t *body = take_memory(args->size);
+    struct rdt_message message = {.body = body, .body_len = args->size, .channel = PING_CHANNEL};
     size_t count = 0;
     double start;
 
     host_open(&h, args, false);
-    message.body = take_memory(args->size);
     conn = host_connect(&h);
     start = clock_seconds();
     while (count < args->count && clock_seconds() - start < args->secs) {
@@ -284,6 +284,7 @@ static int ping(const struct args *args)
         host_print_stats(&h, conn);
     say_goodbye(&h, conn);
     host_close(&h);
+    free(body);
     free(samples);
     return count > 0 ? 0 : 1;
 }
