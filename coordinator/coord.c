@@ -119,11 +119,12 @@ void coord_begin(struct coord *coord)
     uint32_t nodes = members_in(coord, MEMBER_READY);
     uint64_t batch = (uint64_t)coord->config.schedule.batch;
 
-    if (nodes > leaves && batch >= nodes)
+    if (nodes > leaves && batch >= nodes) {
         text_format(coord_event(coord)->text, ACTION_TEXT_MAX,
                     "warning nodes=%" PRIu32 " leaves=%" PRIu32 " idle=%" PRIu32
                     " hint=train.leaf=%" PRIu64 "-would-use-all-nodes",
                     nodes, leaves, nodes - leaves, batch / nodes);
+    }
     text_format(coord_event(coord)->text, ACTION_TEXT_MAX,
                 "view view=%" PRIu64 " nodes=%" PRIu32 " reason=all-nodes-ready", coord->view,
                 nodes);

@@ -85,14 +85,15 @@ static void show_eval(struct progress *progress, const struct record *record)
     double accuracy = (double)record->correct / (double)record->samples;
 
     end_line(progress);
-    if (progress->json)
+    if (progress->json) {
         fprintf(stderr, "{\"epoch\": %" PRIu32 ", \"test_accuracy\": %.6f, \"test_loss\": %.6g}\n",
                 record->epoch + 1, accuracy, record->loss);
-    else
+    } else {
         fprintf(
             stderr,
             "epoch %" PRIu32 "/%" PRIu64 "  train loss %.4f  test loss %.4f  accuracy %.2f %%\n",
             record->epoch + 1, progress->epochs, progress->last.loss, record->loss, 100 * accuracy);
+    }
     fflush(stderr);
 }
 

@@ -97,6 +97,15 @@ static bool same_shape(const struct nn_tensor *a, const struct nn_tensor *b)
            memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) == 0;
 }
 
+/* Bits, not numbers: 0 and -0 differ, a NaN equals itself. */
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 static void name_element(const struct run *a, const struct run *b)
 {
     size_t differ = 0;
@@ -113,14 +122,13 @@ static void name_element(const struct run *a, const struct run *b)
             return;
         }
         for (size_t at = 0; at < ta->count; at++) {
-            const float *fa = a->file.vector + ta->offset + at;
-            const float *fb = b->file.vector + tb->offset + at;
+            float fa = a->file.vector[ta->offset + at], fb = b->file.vector[tb->offset + at];
 
-            if (memcmp(fa, fb, sizeof *fa) == 0)
+            if (bits_of(fa) == bits_of(fb))
                 continue;
             if (differ++ == 0)
                 printf("first element that differs: tensor %s, element %zu: %.9g against %.9g\n",
-                       ta->name, at, (double)*fa, (double)*fb);
+                       ta->name, at, (double)fa, (double)fb);
         }
     }
     printf("%zu of %zu elements differ\n", differ, a->file.count);

@@ -161,11 +161,9 @@ static void close_conn(struct arena *arena, uint32_t idx, enum rdt_closed here, 
         }
         item->at = arena->now;
     }
-    for (size_t i = 0; i < arena->posts_count;)
+    for (size_t i = arena->posts_count; i-- > 0;)
         if (arena->posts[i].conn == idx)
             arena->posts[i] = arena->posts[--arena->posts_count];
-        else
-            i++;
     for (size_t side = 0; side < 2; side++) {
         struct item *item = add(arena, ITEM_CLOSED, conn->proc[side], idx, arena->now);
 

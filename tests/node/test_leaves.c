@@ -110,6 +110,19 @@ END_TEST
 
 /* ---------- the schedule ---------- */
 
+/* Counts the samples of one leaf; before it they were seen once in every epoch before. */
+static void see(const struct schedule *schedule, uint32_t epoch, struct slice slice, uint8_t *seen)
+{
+    ck_assert_uint_ge(slice.count, 1);
+    ck_assert_uint_le(slice.count, schedule->leaf);
+    for (uint32_t i = 0; i < slice.count; i++) {
+        uint64_t id = nn_order(9, epoch, schedule->samples, slice.position + i);
+
+        ck_assert_uint_eq(seen[id], epoch);
+        seen[id]++;
+    }
+}
+
 START_TEST(schedule__every_sample_once_an_epoch)
 {
     for (uint32_t samples = 1; samples < 120; samples += 7) {
@@ -121,18 +134,8 @@ START_TEST(schedule__every_sample_once_an_epoch)
             struct schedule_step at = schedule_step(&schedule, step);
 
             ck_assert_uint_le(at.leaves, schedule_leaves_max(&schedule));
-            for (uint32_t leaf = 0; leaf < at.leaves; leaf++) {
-                struct slice slice = schedule_leaf(&schedule, step, leaf);
-
-                ck_assert_uint_ge(slice.count, 1);
-                ck_assert_uint_le(slice.count, schedule.leaf);
-                for (uint32_t i = 0; i < slice.count; i++) {
-                    uint64_t id = nn_order(9, at.epoch, samples, slice.position + i);
-
-                    ck_assert_uint_eq(seen[id], at.epoch);
-                    seen[id]++;
-                }
-            }
+            for (uint32_t leaf = 0; leaf < at.leaves; leaf++)
+                see(&schedule, at.epoch, schedule_leaf(&schedule, step, leaf), seen);
         }
         for (uint64_t id = 0; id < samples; id++)
             ck_assert_uint_eq(seen[id], 2);
