@@ -6,15 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Floats added at a time: block and stack of pending sums stay in the cache. */
-enum { BLOCK = 4096 };
-
 struct committer {
     size_t parameters;
     struct nn_optim optim;
     float *grad;
     float *state;
-    float *stack; /* TREE_DEPTH_MAX * BLOCK */
 };
 
 int committer_open(struct committer **out, size_t parameters, const struct nn_optim *optim)
@@ -27,8 +23,7 @@ int committer_open(struct committer **out, size_t parameters, const struct nn_op
     committer->optim = *optim;
     committer->grad = nn_floats(parameters);
     committer->state = nn_floats(parameters * nn_optim_vectors(optim) + 1);
-    committer->stack = nn_floats((size_t)TREE_DEPTH_MAX * BLOCK);
-    if (!committer->grad || !committer->state || !committer->stack) {
+    if (!committer->grad || !committer->state) {
         committer_free(committer);
         return NN_ENOMEM;
     }
@@ -42,7 +37,6 @@ void committer_free(struct committer *committer)
         return;
     nn_floats_free(committer->grad);
     nn_floats_free(committer->state);
-    nn_floats_free(committer->stack);
     free(committer);
 }
 
@@ -64,12 +58,8 @@ static const float *gradient_of(struct committer *committer, const struct commit
     /* One node computed the whole tree: its sum is the sum. */
     if (commit->partials_count == 1)
         return commit->partials[0].floats;
-    for (size_t from = 0; from < committer->parameters; from += BLOCK) {
-        size_t rest = committer->parameters - from;
-
-        tree_sum(commit->leaves, commit->partials, commit->partials_count, from,
-                 rest < BLOCK ? rest : BLOCK, committer->grad + from, committer->stack);
-    }
+    tree_sum(commit->leaves, commit->partials, commit->partials_count, 0, committer->parameters,
+             committer->grad);
     return committer->grad;
 }
 

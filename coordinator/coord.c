@@ -238,6 +238,17 @@ static void finish_eval(struct coord *coord)
 
 /* ---------- inputs ---------- */
 
+static void append_names(const struct coord *coord, enum member_state state,
+                         char text[ACTION_TEXT_MAX])
+{
+    for (size_t i = 0; i < MEMBERS_MAX; i++) {
+        if (coord->members[i].state == state)
+            text_append(text, ACTION_TEXT_MAX, " %s", coord->members[i].node.name);
+    }
+    if (members_in(coord, state) == 0)
+        text_append(text, ACTION_TEXT_MAX, " none");
+}
+
 static void on_time(struct coord *coord)
 {
     char text[ACTION_TEXT_MAX];
@@ -257,10 +268,12 @@ static void on_time(struct coord *coord)
                 " (joined:",
                 ready, coord->config.nodes, coord->config.wait_ns / 1000000000,
                 coord->config.nodes - ready);
-    for (size_t i = 0; i < MEMBERS_MAX; i++)
-        if (coord->members[i].state == MEMBER_READY)
-            text_append(text, sizeof text, " %s", coord->members[i].node.name);
-    text_append(text, sizeof text, "%s)", ready ? "" : " none");
+    append_names(coord, MEMBER_READY, text);
+    if (members_in(coord, MEMBER_JOINING) > 0) {
+        text_append(text, sizeof text, "; still preparing:");
+        append_names(coord, MEMBER_JOINING, text);
+    }
+    text_append(text, sizeof text, ")");
     coord_finish(coord, EXIT_NOT_STARTED, text);
 }
 

@@ -76,7 +76,7 @@ int rundir_open(struct rundir *dir, const char *path, const char *config_path)
     if (path && strlen(path) >= sizeof dir->path) {
         text_format(dir->why, sizeof dir->why, "--out: path longer than %d bytes",
                     RUNDIR_PATH_MAX - 1);
-        return -1;
+        return RUNDIR_FAILED;
     }
     if (path)
         text_format(dir->path, sizeof dir->path, "%s", path);
@@ -86,17 +86,17 @@ int rundir_open(struct rundir *dir, const char *path, const char *config_path)
     if (stat(old, &status) == 0 && status.st_size > 0) {
         text_format(dir->why, sizeof dir->why,
                     "%s: holds a run already: choose another --out or remove it", dir->path);
-        return -1;
+        return RUNDIR_TAKEN;
     }
     if (make_directories(dir->path) < 0) {
         fail(dir, "create", dir->path);
-        return -1;
+        return RUNDIR_FAILED;
     }
     dir->steps = open_log(dir, "run.jsonl");
     dir->events = dir->steps ? open_log(dir, "events.log") : NULL;
     if (!dir->events) {
         rundir_close(dir);
-        return -1;
+        return RUNDIR_FAILED;
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 enum { RUNDIR_PATH_MAX = 1024, RUNDIR_WHY_MAX = 1280 };
+enum { RUNDIR_FAILED = -1, RUNDIR_TAKEN = -2 };
 
 struct rundir {
     char path[RUNDIR_PATH_MAX];
@@ -22,7 +23,7 @@ struct rundir {
 };
 
 /* Creates `path` (NULL: runs/NAME-TIME, NAME from the config's file name) and opens its logs.  A
- * directory that holds a run already is refused.  Negative: `why` is one line. */
+ * directory that holds a run already is refused (RUNDIR_TAKEN).  Negative: `why` is one line. */
 int rundir_open(struct rundir *dir, const char *path, const char *config_path);
 void rundir_close(struct rundir *dir);
 

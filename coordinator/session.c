@@ -16,6 +16,16 @@ static int give_up(struct session *session, int code, const char *why)
     return code;
 }
 
+static int too_many_nodes(struct session *session)
+{
+    char text[RUNDIR_WHY_MAX];
+
+    text_format(text, sizeof text, "%s:%u: cluster.nodes: %u is not allowed (allowed: 1 to %d)",
+                session->args->first, config_line(session->args->first, "cluster.nodes"),
+                session->setup.config.cluster.nodes, COORD_NODES_MAX);
+    return give_up(session, EXIT_USAGE, text);
+}
+
 int session_open(struct session *session, const struct args *args)
 {
     struct setup *setup = &session->setup;
@@ -32,9 +42,11 @@ int session_open(struct session *session, const struct args *args)
     if (args->where == WHERE_STANDALONE && args->standalone > 0)
         setup->config.cluster.nodes = args->standalone;
     if (setup->config.cluster.nodes > COORD_NODES_MAX)
-        return give_up(session, EXIT_USAGE, "cluster.nodes: at most 64 nodes in this version");
-    if (rundir_open(&session->dir, args->out, args->first) < 0)
-        return give_up(session, EXIT_NOT_STARTED, session->dir.why);
+        return too_many_nodes(session);
+    code = rundir_open(&session->dir, args->out, args->first);
+    if (code < 0)
+        return give_up(session, code == RUNDIR_TAKEN ? EXIT_USAGE : EXIT_NOT_STARTED,
+                       session->dir.why);
     config = config_print(&setup->config);
     if (!config || rundir_text(&session->dir, "config.json", config) < 0) {
         free(config);

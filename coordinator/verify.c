@@ -156,10 +156,10 @@ int verify(const char *dir_a, const char *dir_b)
     bool same;
 
     if (open_run(&a, dir_a) < 0)
-        return 1;
+        return 2;
     if (open_run(&b, dir_b) < 0) {
         nn_safetensors_close(&a.file);
-        return 1;
+        return 2;
     }
     same = strcmp(a.hash, b.hash) == 0 && a.file.count == b.file.count;
     check_summary(&a);
@@ -184,7 +184,7 @@ int verify_hash(const char *path)
 
     if (nn_safetensors_open(&file, path, &error) < 0) {
         fprintf(stderr, "gradwire-coordinator: %s\n", error.text);
-        return 1;
+        return 2;
     }
     nn_weights_hash(file.vector, file.count, hash);
     printf("%s\n", hash);

@@ -4,10 +4,10 @@
 
 /* Did two runs train the same weights?  If not, where do they part: step, tensor, element. */
 
-/* Says so on stdout.  0: the same, 1: they differ or a file cannot be read. */
+/* Says so on stdout.  0: the same, 1: they differ, 2: a file cannot be read. */
 int verify(const char *dir_a, const char *dir_b);
 
-/* Prints weights_xxh3 of a safetensors file.  0 or 1. */
+/* Prints weights_xxh3 of a safetensors file.  0, or 2: it cannot be read. */
 int verify_hash(const char *path);
 
 #endif

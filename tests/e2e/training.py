@@ -130,8 +130,11 @@ def verify_names_the_difference():
         out = finish(place.coordinator("verify", "a", "b"), expect=1)[0]
         check("first step that differs: 0" in out, out)
         check(re.search(r"tensor 0\.weight, element \d+", out), out)
-        finish(place.coordinator("verify", "a", "nothing"), expect=1)
+        finish(place.coordinator("verify", "a", "nothing"), expect=2)
         finish(place.coordinator("verify", "a"), expect=2)
+        finish(place.coordinator("hash", "nothing"), expect=2)
+        place.train("a", "--standalone", 0, expect=2)
+        check(len(place.steps("a")) == 20, "a second run wrote into the first one's directory")
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@
  *
  *   sim [--seeds N] [--from S] [--jobs J] [--seeds-file F]   seeds S ... S + N - 1, and those in F
  *   sim --seed S [--verbose]                                  one seed, its plan and its events
+ *   sim --sweep N        small runs over perfect links that lose the n-th datagrams, n = 1 ... N
  *
  * The same seed gives the same trace; every 16th seed is run twice to see it.  Exit 1: a seed
  * failed (printed with its plan), or a kind of fault never happened.
  */
+#include "sweep.h"
 #include "world.h"
 
 #include <inttypes.h>
@@ -19,13 +21,16 @@
 
 struct options {
     uint64_t from, seeds;
+    uint64_t sweep; /* 0: none */
     unsigned jobs;
     bool single, verbose;
     const char *seeds_file;
 };
 
 static struct problem problems[PROBLEMS];
-static char data_dir[] = "/tmp/gradwire-sim-XXXXXX";
+static char right_dir[] = "/tmp/gradwire-sim-XXXXXX";
+static char wrong_dir[] = "/tmp/gradwire-sim-XXXXXX";
+static const struct world_files files = {.right = right_dir, .wrong = wrong_dir};
 
 static bool run_seed(uint64_t seed, bool verbose, struct tally *tally)
 {
@@ -37,9 +42,9 @@ static bool run_seed(uint64_t seed, bool verbose, struct tally *tally)
     plan_make(&plan, seed, PROBLEMS);
     if (verbose)
         plan_print(&plan, stdout);
-    world_run(&plan, &problems[plan.problem], data_dir, verbose, tally, &outcome);
+    world_run(&plan, &problems[plan.problem], &files, verbose, tally, &outcome);
     if (outcome.ok && (seed % 16 == 0 || verbose)) {
-        world_run(&plan, &problems[plan.problem], data_dir, false, &ignored, &again);
+        world_run(&plan, &problems[plan.problem], &files, false, &ignored, &again);
         if (again.trace != outcome.trace) {
             outcome.ok = false;
             snprintf(outcome.why, sizeof outcome.why, "another run has another trace");
@@ -150,17 +155,30 @@ static bool report(const struct tally *tally, bool complete)
         {"corrupted", tally->corrupted},
         {"queue_dropped", tally->queue_dropped},
         {"blackouts", tally->blackouts},
+        {"stalls", tally->stalls},
         {"garbage", tally->garbage},
         {"damaged", tally->damaged},
+        {"repeated", tally->repeated},
         {"late_nodes", tally->late_nodes},
-        {"nodes_without_data", tally->nodes_without_data},
+        {"late_coordinators", tally->late_coordinators},
+        {"without_data", tally->without_data},
+        {"with_wrong_data", tally->with_wrong_data},
+        {"unlucky", tally->unlucky},
+        {"killed_early", tally->killed_early},
+        {"stand_ins", tally->stand_ins},
+        {"copied_identities", tally->copied},
+        {"refused", tally->refused},
         {"retransmits", tally->retransmits},
         {"spurious", tally->spurious},
         {"ptos", tally->ptos},
         {"rejected", tally->rejected},
+        {"deaths", tally->deaths},
+        {"releases", tally->releases},
         {"runs_done", tally->done},
         {"runs_stopped", tally->stops},
+        {"stopped_before_a_step", tally->stops_early},
         {"nodes_killed", tally->kills},
+        {"nodes_left", tally->leaves},
         {"steps", tally->steps},
         {"evaluations", tally->evals},
     };
@@ -198,6 +216,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->jobs = (unsigned)number;
         else if (strcmp(argv[i], "--seeds-file") == 0)
             options->seeds_file = value;
+        else if (strcmp(argv[i], "--sweep") == 0)
+            options->sweep = number;
         else if (strcmp(argv[i], "--seed") == 0) {
             options->single = true;
             options->from = number;
@@ -210,51 +230,72 @@ static bool parse(int argc, char **argv, struct options *options)
     return options->jobs > 0;
 }
 
-static void remove_data(void)
+static bool make_data(void)
+{
+    if (!mkdtemp(right_dir) || !mkdtemp(wrong_dir))
+        return false;
+    for (uint32_t i = 0; i < PROBLEMS; i++) {
+        problem_open(&problems[i], i, right_dir);
+        problem_write_others(i, wrong_dir);
+    }
+    return true;
+}
+
+static void remove_dir(const char *dir)
 {
     char path[256];
 
     for (unsigned i = 0; i < PROBLEMS; i++) {
         for (int part = 0; part < 4; part++) {
-            snprintf(path, sizeof path, "%s/%s%u-%s", data_dir, part & 1 ? "test" : "train", i,
+            snprintf(path, sizeof path, "%s/%s%u-%s", dir, part & 1 ? "test" : "train", i,
                      part & 2 ? "labels" : "images");
             unlink(path);
         }
-        problem_close(&problems[i]);
     }
-    rmdir(data_dir);
+    rmdir(dir);
+}
+
+static bool run_all(const struct options *options)
+{
+    struct share sum = {0};
+    bool ok;
+
+    if (options->sweep)
+        return sweep_run(problems, &files, options->sweep);
+    if (options->single) {
+        ok = run_seed(options->from, options->verbose, &sum.tally);
+        report(&sum.tally, false);
+        return ok;
+    }
+    run_file(options, &sum);
+    ok = run_jobs(options, &sum) == 0;
+    ok = report(&sum.tally, options->seeds >= 500) && ok && sum.failed == 0;
+    printf("%" PRIu64 " seeds, %" PRIu64 " failed\n", options->seeds, sum.failed);
+    return ok;
 }
 
 int main(int argc, char **argv)
 {
     struct options options;
-    struct share sum = {0};
     struct nn_error error;
-    bool ok = true;
+    bool ok;
 
     if (!parse(argc, argv, &options)) {
         fprintf(stderr,
                 "usage: %s [--seeds N] [--from S] [--jobs J] [--seeds-file F] | --seed S "
-                "[--verbose]\n",
+                "[--verbose] | --sweep N\n",
                 argv[0]);
         return 2;
     }
     nn_thread_init();
-    if (!mkdtemp(data_dir) || nn_blas_open(NULL, &error) < 0) {
+    if (nn_blas_open(NULL, &error) < 0 || !make_data()) {
         fprintf(stderr, "sim: no directory in /tmp, or no OpenBLAS\n");
         return 1;
     }
+    ok = run_all(&options);
+    remove_dir(right_dir);
+    remove_dir(wrong_dir);
     for (uint32_t i = 0; i < PROBLEMS; i++)
-        problem_open(&problems[i], i, data_dir);
-    if (options.single) {
-        ok = run_seed(options.from, options.verbose, &sum.tally);
-        report(&sum.tally, false);
-    } else {
-        run_file(&options, &sum);
-        ok = run_jobs(&options, &sum) == 0;
-        ok = report(&sum.tally, options.seeds >= 500) && ok && sum.failed == 0;
-        printf("%" PRIu64 " seeds, %" PRIu64 " failed\n", options.seeds, sum.failed);
-    }
-    remove_data();
+        problem_close(&problems[i]);
     return ok ? 0 : 1;
 }

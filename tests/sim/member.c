@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As long as host.c takes for what is under way when the step function is done. */
+static const uint64_t flush_ns = 2000000000;
+
 static struct actions actions; /* large; one member moves at a time */
 
 static void draw_entropy(uint64_t seed, uint8_t out[32])
@@ -55,6 +58,7 @@ static void perform(struct member *member, const struct action *action, uint64_t
     case ACT_SEND:
     case ACT_POST:
     case ACT_UNPOST:
+        watch_action(&member->watch, action);
         wire_perform(member->wire, action, now_ns);
         break;
     }
@@ -62,10 +66,17 @@ static void perform(struct member *member, const struct action *action, uint64_t
 
 static void step(struct member *member, const struct input *input, uint64_t now_ns)
 {
+    watch_input(&member->watch, input, now_ns);
+    if (member->exited)
+        return;
     actions.count = 0;
     member->client.step(member->client.state, input, now_ns, &actions);
     for (size_t i = 0; i < actions.count; i++)
         perform(member, &actions.items[i], now_ns);
+    if (!member->exited)
+        return;
+    member->leave_ns = now_ns + flush_ns;
+    wire_close_all(member->wire, flush_ns, now_ns);
 }
 
 /* ---------- a turn ---------- */
@@ -83,29 +94,45 @@ static void finish_jobs(struct member *member, uint64_t now_ns)
     }
 }
 
+bool member_arrival(struct member *member, const struct rdt_arrival *arrival, uint64_t now_ns)
+{
+    return watch_arrival(&member->watch, member->ep, arrival, now_ns);
+}
+
 void member_turn(struct member *member, uint64_t now_ns)
 {
     struct input input;
 
     if (rdt_deadline(member->ep) <= now_ns)
         rdt_on_timeout(member->ep, now_ns);
-    while (!member->exited && wire_next(member->wire, &input, now_ns))
+    while (wire_next(member->wire, &input, now_ns))
         step(member, &input, now_ns);
     finish_jobs(member, now_ns);
     if (!member->exited && member->client.deadline(member->client.state) <= now_ns)
         step(member, &(struct input){.kind = IN_TIME}, now_ns);
+    if (member->exited && wire_connections(member->wire) == 0)
+        watch_end(&member->watch, member->ep);
 }
 
 uint64_t member_deadline(const struct member *member)
 {
     uint64_t at = rdt_deadline(member->ep);
-    uint64_t asked = member->client.deadline(member->client.state);
+    uint64_t asked = member->leave_ns;
 
+    if (!member->exited)
+        asked = member->client.deadline(member->client.state);
     if (asked < at)
         at = asked;
-    if (member->jobs_count > 0 && member->jobs[0].done_ns < at)
+    if (!member->exited && member->jobs_count > 0 && member->jobs[0].done_ns < at)
         at = member->jobs[0].done_ns;
     return at;
+}
+
+bool member_is_done(const struct member *member, uint64_t now_ns)
+{
+    bool silent = wire_connections(member->wire) == 0 && rdt_deadline(member->ep) == UINT64_MAX;
+
+    return member->exited && (silent || now_ns >= member->leave_ns);
 }
 
 void member_stop(struct member *member, uint64_t now_ns)
@@ -129,6 +156,7 @@ void member_start(struct member *member, const struct member_config *config, uin
     member->slowness = config->slowness;
     member->random = config->seed;
     draw_entropy(config->seed, rdt.entropy);
+    assert(rdt.connections_max <= WATCH_SLOTS);
     if (rdt_open(&member->ep, &rdt) < 0 || wire_open(&member->wire, member->ep) < 0) {
         fprintf(stderr, "%s: out of memory\n", config->name);
         abort();

@@ -53,14 +53,50 @@ static void link_make(struct rdt_link_config *link, uint64_t *state)
     link->seed = plan_random(state);
 }
 
+static void node_make(struct plan_node *node, uint32_t idx, uint64_t *state)
+{
+    node->start_ns = below(state, one_in(state, 10) ? 30000 : 3000) * ms;
+    node->kill_ns = PLAN_NEVER;
+    node->identity = idx;
+    node->data = one_in(state, 3) ? PLAN_DATA_NONE : PLAN_DATA_RIGHT;
+    if (node->data == PLAN_DATA_NONE && one_in(state, 2))
+        node->data = PLAN_DATA_WRONG;
+    node->slowness = (double)(1 + below(state, 200));
+    if (one_in(state, 4)) {
+        node->stall_from_ns = below(state, 8000) * ms;
+        node->stall_ns = (1 + below(state, 1200)) * ms;
+    }
+    link_make(&node->up, state);
+    link_make(&node->down, state);
+}
+
+/* Processes beyond those the run needs. */
+static void extras_make(struct plan *plan, uint64_t *state)
+{
+    plan->processes = plan->nodes;
+    if (one_in(state, 6)) { /* one dies before the run begins, another takes its place */
+        struct plan_node *victim = &plan->node[below(state, plan->nodes)];
+
+        node_make(&plan->node[plan->processes], plan->processes, state);
+        victim->kill_ns = victim->start_ns + below(state, 4000) * ms;
+        plan->node[plan->processes].start_ns = victim->kill_ns + below(state, 3000) * ms;
+        plan->processes++;
+    }
+    if (one_in(state, 8)) { /* a machine was copied with its identity, or is one too many */
+        node_make(&plan->node[plan->processes], plan->processes, state);
+        if (!one_in(state, 3))
+            plan->node[plan->processes].identity = (uint32_t)below(state, plan->nodes);
+        plan->processes++;
+    }
+}
+
 static void end_make(struct plan *plan, uint64_t *state)
 {
-    plan->end = PLAN_DONE;
-    if (one_in(state, 8))
-        plan->end = PLAN_STOP;
-    else if (one_in(state, 8))
-        plan->end = PLAN_KILL;
+    plan->end = one_in(state, 4) ? (enum plan_end)(1 + below(state, PLAN_ENDINGS - 1)) : PLAN_DONE;
     plan->end_step = 1 + below(state, 3);
+    if (plan->end == PLAN_STOP && one_in(state, 2))
+        plan->end_step = 0;
+    plan->end_ns = plan->coordinator_start_ns + below(state, 6000) * ms;
     plan->victim = (uint32_t)below(state, plan->nodes);
 }
 
@@ -75,54 +111,87 @@ void plan_make(struct plan *plan, uint64_t seed, uint32_t problems)
     plan->problem = (uint32_t)below(&state, problems);
     plan->nodes = 1 + (uint32_t)below(&state, PLAN_NODES_MAX);
     plan->epoch_ns = epochs[below(&state, 4)];
-    plan->coordinator_start_ns = below(&state, 3000) * ms;
-    for (uint32_t i = 0; i < plan->nodes; i++) {
-        struct plan_node *node = &plan->node[i];
-
-        node->start_ns = below(&state, one_in(&state, 10) ? 30000 : 3000) * ms;
-        node->has_data = !one_in(&state, 3);
-        node->slowness = (double)(1 + below(&state, 200));
-        link_make(&node->up, &state);
-        link_make(&node->down, &state);
-    }
+    plan->coordinator_start_ns = below(&state, one_in(&state, 10) ? 40000 : 3000) * ms;
+    for (uint32_t i = 0; i < plan->nodes; i++)
+        node_make(&plan->node[i], i, &state);
+    extras_make(plan, &state);
     plan->blackouts = one_in(&state, 3) ? (uint32_t)below(&state, PLAN_BLACKOUTS_MAX + 1) : 0;
     for (uint32_t i = 0; i < plan->blackouts; i++) {
         struct plan_blackout *blackout = &plan->blackout[i];
 
-        blackout->node = (uint32_t)below(&state, plan->nodes);
+        blackout->node = (uint32_t)below(&state, plan->processes);
         blackout->from_ns = (3000 + below(&state, 2000) + 4000 * i) * ms;
         blackout->until_ns = blackout->from_ns + (100 + below(&state, 1200)) * ms;
+        plan->node[blackout->node].stall_ns = 0; /* both at once would be death */
     }
     plan->garbage = one_in(&state, 2) ? (uint32_t)below(&state, 400) : 0;
     end_make(plan, &state);
 }
 
+void plan_make_perfect(struct plan *plan, uint32_t problem, uint32_t nodes)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->problem = problem;
+    plan->nodes = nodes;
+    plan->processes = nodes;
+    for (uint32_t i = 0; i < nodes; i++)
+        plan->node[i] = (struct plan_node){.kill_ns = PLAN_NEVER,
+                                           .identity = i,
+                                           .data = i % 2 ? PLAN_DATA_NONE : PLAN_DATA_RIGHT,
+                                           .slowness = 1,
+                                           .up.delay_ns = ms / 2,
+                                           .down.delay_ns = ms / 2};
+}
+
+/* ---------- for people ---------- */
+
 static void link_print(const char *name, const struct rdt_link_config *link, FILE *out)
 {
     fprintf(out,
             "    %s loss=%.3f burst=%.0f duplicate=%.3f reorder=%.3f corrupt=%.3f delay=%.2fms "
-            "jitter=%.2fms rate=%" PRIu64 "\n",
+            "jitter=%.2fms rate=%" PRIu64 " queue=%" PRIu64 "\n",
             name, link->loss, link->burst, link->duplicate, link->reorder, link->corrupt,
-            (double)link->delay_ns / 1e6, (double)link->jitter_ns / 1e6, link->rate_bps);
+            (double)link->delay_ns / 1e6, (double)link->jitter_ns / 1e6, link->rate_bps,
+            link->queue_bytes);
+}
+
+static void node_print(const struct plan_node *node, uint32_t idx, FILE *out)
+{
+    static const char *const data[] = {"none", "right", "wrong"};
+
+    fprintf(out,
+            "  node %" PRIu32 " starts at %.3f s, identity=%" PRIu32 ", data=%s, slowness=%.0f",
+            idx, (double)node->start_ns / 1e9, node->identity, data[node->data], node->slowness);
+    if (node->kill_ns != PLAN_NEVER)
+        fprintf(out, ", killed at %.3f s", (double)node->kill_ns / 1e9);
+    if (node->stall_ns > 0)
+        fprintf(out, ", stalls for %.3f s at %.3f s", (double)node->stall_ns / 1e9,
+                (double)node->stall_from_ns / 1e9);
+    fprintf(out, "\n");
+    link_print("up  ", &node->up, out);
+    link_print("down", &node->down, out);
 }
 
 void plan_print(const struct plan *plan, FILE *out)
 {
-    static const char *const ends[] = {"done", "stop", "kill"};
+    static const char *const ends[] = {"done", "stop", "kill", "leave"};
 
     fprintf(out,
-            "plan seed=%" PRIu64 " problem=%" PRIu32 " nodes=%" PRIu32 " garbage=%" PRIu32
-            " end=%s step=%" PRIu64 " victim=%" PRIu32 " coordinator starts at %.3f s\n",
-            plan->seed, plan->problem, plan->nodes, plan->garbage, ends[plan->end], plan->end_step,
-            plan->victim, (double)plan->coordinator_start_ns / 1e9);
-    for (uint32_t i = 0; i < plan->nodes; i++) {
-        fprintf(out, "  node %" PRIu32 " starts at %.3f s, data=%d, slowness=%.0f\n", i,
-                (double)plan->node[i].start_ns / 1e9, plan->node[i].has_data,
-                plan->node[i].slowness);
-        link_print("up  ", &plan->node[i].up, out);
-        link_print("down", &plan->node[i].down, out);
-    }
+            "plan seed=%" PRIu64 " problem=%" PRIu32 " nodes=%" PRIu32 " processes=%" PRIu32
+            " garbage=%" PRIu32 " end=%s step=%" PRIu64 " time=%.3f victim=%" PRIu32
+            " coordinator starts at %.3f s\n",
+            plan->seed, plan->problem, plan->nodes, plan->processes, plan->garbage, ends[plan->end],
+            plan->end_step, (double)plan->end_ns / 1e9, plan->victim,
+            (double)plan->coordinator_start_ns / 1e9);
+    for (uint32_t i = 0; i < plan->processes; i++)
+        node_print(&plan->node[i], i, out);
     for (uint32_t i = 0; i < plan->blackouts; i++)
         fprintf(out, "  blackout of node %" PRIu32 " from %.3f to %.3f s\n", plan->blackout[i].node,
                 (double)plan->blackout[i].from_ns / 1e9, (double)plan->blackout[i].until_ns / 1e9);
+    if (plan->drop_up.first)
+        fprintf(out, "  loses datagrams %" PRIu64 " and on (%" PRIu64 ") to the coordinator\n",
+                plan->drop_up.first, plan->drop_up.count);
+    if (plan->drop_down.first)
+        fprintf(out, "  loses datagrams %" PRIu64 " and on (%" PRIu64 ") from the coordinator\n",
+                plan->drop_down.first, plan->drop_down.count);
 }

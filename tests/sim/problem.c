@@ -254,6 +254,20 @@ void problem_open(struct problem *problem, uint32_t idx, const char *dir)
     oracle(problem, &(struct nn_normalize){welcome.scale, welcome.mean, welcome.deviation});
 }
 
+void problem_write_others(uint32_t idx, const char *dir)
+{
+    char images[512];
+    char labels[512];
+
+    for (int set = 0; set < 2; set++) {
+        snprintf(images, sizeof images, "%s/%s%u-images", dir, set ? "test" : "train",
+                 (unsigned)idx);
+        snprintf(labels, sizeof labels, "%s/%s%u-labels", dir, set ? "test" : "train",
+                 (unsigned)idx);
+        write_set(images, labels, set ? TEST_SAMPLES : kinds[idx].samples, 300 + idx);
+    }
+}
+
 void problem_close(struct problem *problem)
 {
     free(problem->welcome);

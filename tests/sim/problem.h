@@ -25,6 +25,10 @@ struct problem {
 
 /* Makes problem `idx` with its data files in the directory `dir`.  Dies when that fails. */
 void problem_open(struct problem *problem, uint32_t idx, const char *dir);
+
+/* Writes files of the same names and sizes with other contents. */
+void problem_write_others(uint32_t idx, const char *dir);
+
 void problem_close(struct problem *problem);
 
 #endif

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "world.h"
-
-#include "member.h"
-
-#include <node/worker.h>
+#include "state.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -13,36 +9,20 @@
 
 static const uint64_t second = 1000000000;
 
-enum { TRAIN_MAX = 65507, TURNS_MAX = 4000000 };
+enum { TURNS_MAX = 4000000 };
 
 /* Nothing takes longer than this, however bad the links: a run that does hangs. */
 static const uint64_t patience = 400ull * 1000000000;
 
-struct world {
-    const struct plan *plan;
-    const struct problem *problem;
-    const char *data_dir;
-    bool verbose;
-    struct tally *tally;
-    struct world_outcome *outcome;
-    uint64_t now;
-    struct coord *coord;
-    struct member coordinator;
-    struct worker *workers[PLAN_NODES_MAX];
-    struct data_store stores[PLAN_NODES_MAX];
-    struct member nodes[PLAN_NODES_MAX];
-    bool started[PLAN_NODES_MAX];
-    struct rdt_link *up[PLAN_NODES_MAX], *down[PLAN_NODES_MAX];
-    bool dark[PLAN_NODES_MAX];
-    uint64_t steps, evals; /* recorded */
-    bool end_due, end_done;
-    uint64_t killed_ns;
-    uint64_t garbage_left, garbage_next, random;
-    uint8_t sample[2048]; /* a datagram that went to the coordinator, for damaged copies */
-    size_t sample_len;
-};
+/* Silence for 2.5 s is death, and goodbyes take up to 2 s. */
+static const uint64_t noticed_within = 6ull * 1000000000;
 
-__attribute__((format(printf, 2, 3))) static void fail(struct world *world, const char *format, ...)
+static const char *const names[PLAN_PROCESSES_MAX] = {"n0", "n1", "n2", "n3", "n4",
+                                                      "n5", "n6", "n7", "n8"};
+
+static struct world *the_world; /* the callbacks' state is the step function's */
+
+void world_fail(struct world *world, const char *format, ...)
 {
     va_list args;
 
@@ -54,7 +34,7 @@ __attribute__((format(printf, 2, 3))) static void fail(struct world *world, cons
     va_end(args);
 }
 
-static void fold(struct world *world, const void *bytes, size_t len)
+void world_fold(struct world *world, const void *bytes, size_t len)
 {
     const uint8_t *at = bytes;
     uint64_t trace = world->outcome->trace;
@@ -71,23 +51,27 @@ static void fold(struct world *world, const void *bytes, size_t len)
     world->outcome->trace = trace;
 }
 
-static struct rdt_addr node_addr(uint32_t idx)
+struct rdt_addr world_node_addr(uint32_t idx)
 {
     return rdt_addr_v4(10, 0, 1, (uint8_t)(idx + 1), (uint16_t)(9000 + idx));
 }
 
-static struct rdt_addr coordinator_addr(void)
+struct rdt_addr world_coordinator_addr(void)
 {
     return rdt_addr_v4(10, 0, 0, 1, 7000);
 }
 
-/* ---------- what members report ---------- */
+static uint64_t since_start(const struct world *world)
+{
+    return world->now - world->plan->epoch_ns;
+}
 
-static struct world *the_world; /* the callbacks' state is the step function's */
+/* ---------- what members report ---------- */
 
 static void on_event(void *state, const char *text, uint64_t now_ns)
 {
     (void)state;
+    the_world->tally->refused += strncmp(text, "refused ", 8) == 0;
     if (the_world->verbose)
         printf("%10.6f %s\n", (double)(now_ns - the_world->plan->epoch_ns) / 1e9, text);
 }
@@ -95,12 +79,12 @@ static void on_event(void *state, const char *text, uint64_t now_ns)
 static void on_step(struct world *world, const struct record *record)
 {
     if (record->step != world->steps)
-        fail(world, "step %" PRIu64 " recorded after %" PRIu64 " steps", record->step,
-             world->steps);
+        world_fail(world, "step %" PRIu64 " recorded after %" PRIu64 " steps", record->step,
+                   world->steps);
     else if (record->step >= PROBLEM_STEPS_MAX)
-        fail(world, "a step too many");
+        world_fail(world, "a step too many");
     else if (strcmp(record->hash, world->problem->hashes[record->step]) != 0)
-        fail(world, "weights differ from the oracle's after step %" PRIu64, record->step);
+        world_fail(world, "weights differ from the oracle's after step %" PRIu64, record->step);
     world->steps++;
     world->tally->steps++;
     if (world->plan->end != PLAN_DONE && world->steps == world->plan->end_step)
@@ -113,11 +97,11 @@ static void on_eval(struct world *world, const struct record *record)
 
     world->tally->evals++;
     if (at >= world->problem->evals)
-        fail(world, "an evaluation too many");
+        world_fail(world, "an evaluation too many");
     else if (record->correct != world->problem->eval_correct[at] ||
              record->loss < world->problem->eval_loss[at] ||
              record->loss > world->problem->eval_loss[at])
-        fail(world, "evaluation %" PRIu64 " differs from the oracle's", at);
+        world_fail(world, "evaluation %" PRIu64 " differs from the oracle's", at);
 }
 
 static void on_record(void *state, const void *bytes, uint64_t now_ns)
@@ -125,22 +109,22 @@ static void on_record(void *state, const void *bytes, uint64_t now_ns)
     const struct record *record = bytes;
 
     (void)state;
-    fold(the_world, &now_ns, sizeof now_ns);
-    fold(the_world, record->hash, strlen(record->hash));
+    world_fold(the_world, &now_ns, sizeof now_ns);
+    world_fold(the_world, record->hash, strlen(record->hash));
     if (record->kind == RECORD_STEP)
         on_step(the_world, record);
     else if (record->kind == RECORD_EVAL)
         on_eval(the_world, record);
 }
 
-/* ---------- start and end of members ---------- */
+/* ---------- processes ---------- */
 
 static void start_coordinator(struct world *world)
 {
     struct coord_config config = world->problem->coord;
-    const struct member_config member = {
+    struct member_config member = {
         .name = "coordinator",
-        .addr = coordinator_addr(),
+        .addr = world_coordinator_addr(),
         .listen = true,
         .seed = world->plan->seed * 1000,
         .slowness = 1.0,
@@ -150,29 +134,52 @@ static void start_coordinator(struct world *world)
                    .on_event = on_event,
                    .on_record = on_record},
     };
-    struct member_config with_state = member;
 
     config.nodes = world->plan->nodes;
-    config.wait_ns = 60 * second;
+    config.wait_ns = 90 * second;
     if (coord_open(&world->coord, &config) < 0)
         abort();
-    with_state.client.state = world->coord;
-    member_start(&world->coordinator, &with_state, world->now);
+    member.client.state = world->coord;
+    member_start(&world->coordinator, &member, world->now);
+    world->tally->late_coordinators += world->plan->coordinator_start_ns > 10 * second;
+}
+
+static const char *data_dir(const struct world *world, enum plan_data data)
+{
+    switch (data) {
+    case PLAN_DATA_NONE:
+        break;
+    case PLAN_DATA_RIGHT:
+        return world->files->right;
+    case PLAN_DATA_WRONG:
+        return world->files->wrong;
+    }
+    return NULL;
+}
+
+static void count_start(struct world *world, uint32_t idx)
+{
+    const struct plan_node *plan = &world->plan->node[idx];
+
+    world->tally->late_nodes += plan->start_ns > world->plan->coordinator_start_ns;
+    world->tally->without_data += plan->data == PLAN_DATA_NONE;
+    world->tally->with_wrong_data += plan->data == PLAN_DATA_WRONG;
+    world->tally->copied += plan->identity != idx;
+    world->tally->stand_ins += idx >= world->plan->nodes && plan->identity == idx;
 }
 
 static void start_node(struct world *world, uint32_t idx)
 {
-    static const char *const names[PLAN_NODES_MAX] = {"n0", "n1", "n2", "n3", "n4", "n5", "n6"};
     const struct plan_node *plan = &world->plan->node[idx];
-    struct worker_config config = {.peer = coordinator_addr(),
-                                   .instance = world->plan->seed * 1000 + idx + 1,
+    struct worker_config config = {.peer = world_coordinator_addr(),
+                                   .instance = world->plan->seed * 1000 + plan->identity + 1,
                                    .threads = 1,
-                                   .data_dir = plan->has_data ? world->data_dir : NULL,
+                                   .data_dir = data_dir(world, plan->data),
                                    .store = &world->stores[idx],
                                    .wait_ns = UINT64_MAX};
     struct member_config member = {
         .name = names[idx],
-        .addr = node_addr(idx),
+        .addr = world_node_addr(idx),
         .seed = world->plan->seed * 1000 + idx + 1,
         .slowness = plan->slowness,
         .client = {.step = worker_step,
@@ -188,174 +195,122 @@ static void start_node(struct world *world, uint32_t idx)
     member.client.state = world->workers[idx];
     world->started[idx] = true;
     member_start(&world->nodes[idx], &member, world->now);
-    if (plan->start_ns > world->plan->coordinator_start_ns)
-        world->tally->late_nodes++;
-    if (!plan->has_data)
-        world->tally->nodes_without_data++;
+    world->nodes[idx].watch.stalled_ns = plan->stall_ns;
+    count_start(world, idx);
 }
 
-static void count_endpoint(struct world *world, const struct member *member)
+static void end_member(struct world *world, struct member *member)
 {
     struct rdt_stats stats = {.size = sizeof stats};
 
+    if (!member->running)
+        return;
     rdt_endpoint_stats(member->ep, &stats);
     world->tally->retransmits += stats.datagrams_retransmitted;
     world->tally->spurious += stats.spurious;
     world->tally->ptos += stats.ptos;
     world->tally->rejected += stats.corrupt + stats.malformed + stats.stray;
-}
-
-static void end_member(struct world *world, struct member *member)
-{
-    if (!member->running)
-        return;
-    count_endpoint(world, member);
+    world->tally->deaths += member->watch.deaths;
+    world->tally->releases += member->watch.releases;
     member_end(member);
 }
 
-/* ---------- the network ---------- */
-
-static void send_trains(struct world *world, struct member *member, struct rdt_link *const *links,
-                        bool up, uint32_t idx)
+static bool is_gathering(const struct world *world)
 {
-    static uint8_t buf[TRAIN_MAX];
-    struct rdt_train train;
-
-    while (rdt_next_train(member->ep, world->now, buf, sizeof buf, &train)) {
-        for (size_t at = 0; at < train.len; at += train.segment_len) {
-            size_t left = train.len - at;
-            struct rdt_arrival datagram = {.from = member->addr, .local = train.to};
-
-            datagram.bytes = buf + at;
-            datagram.len = left < train.segment_len ? left : train.segment_len;
-            if (!up)
-                for (idx = 0; idx < world->plan->nodes; idx++)
-                    if (train.to.port == node_addr(idx).port)
-                        break;
-            if (idx < world->plan->nodes) /* an answer to garbage goes nowhere */
-                rdt_link_put(links[idx], &datagram, world->now);
-            world->tally->datagrams++;
-        }
-    }
+    return !world->coord || (world->coordinator.running && coord_is_gathering(world->coord));
 }
 
-static void keep_sample(struct world *world, const struct rdt_arrival *arrival)
+static void lose_node(struct world *world)
 {
-    if (arrival->len <= sizeof world->sample && plan_random(&world->random) % 4 == 0) {
-        memcpy(world->sample, arrival->bytes, arrival->len);
-        world->sample_len = arrival->len;
-    }
-}
-
-static void deliver(struct world *world, struct rdt_link *link, struct member *to)
-{
-    struct rdt_arrival arrival;
-
-    while (rdt_link_next(link, world->now, &arrival)) {
-        if (!to->running)
-            continue;
-        if (to == &world->coordinator)
-            keep_sample(world, &arrival);
-        fold(world, &world->now, sizeof world->now);
-        fold(world, &arrival.from.port, sizeof arrival.from.port);
-        fold(world, arrival.bytes, arrival.len);
-        rdt_input(to->ep, &arrival, world->now);
-    }
-}
-
-static void throw_garbage(struct world *world)
-{
-    uint8_t bytes[2048];
-    struct rdt_arrival arrival = {.bytes = bytes, .local = coordinator_addr()};
-
-    if (world->garbage_left == 0 || world->now < world->garbage_next)
-        return;
-    world->garbage_left--;
-    world->garbage_next = world->now + 7000000;
-    if (!world->coordinator.running)
-        return;
-    arrival.from = node_addr((uint32_t)(plan_random(&world->random) % world->plan->nodes));
-    if (plan_random(&world->random) % 2 && world->sample_len > 0) {
-        size_t flips = 1 + plan_random(&world->random) % 4;
-
-        memcpy(bytes, world->sample, world->sample_len);
-        arrival.len = world->sample_len;
-        for (size_t i = 0; i < flips; i++) {
-            /* In distinct bytes: two flips of one bit would be none. */
-            size_t at =
-                i * (world->sample_len / 4) + plan_random(&world->random) % (world->sample_len / 4);
-
-            bytes[at] ^= (uint8_t)(1u << plan_random(&world->random) % 8);
-        }
-        world->tally->damaged++;
-    } else {
-        arrival.len = plan_random(&world->random) % 1500;
-        for (size_t i = 0; i < arrival.len; i++)
-            bytes[i] = (uint8_t)plan_random(&world->random);
-        arrival.from.port = (uint16_t)plan_random(&world->random);
-        world->tally->garbage++;
-    }
-    rdt_input(world->coordinator.ep, &arrival, world->now);
-}
-
-/* ---------- faults with a time ---------- */
-
-static bool is_dark(const struct world *world, uint32_t idx)
-{
-    uint64_t at = world->now - world->plan->epoch_ns;
-
-    for (uint32_t i = 0; i < world->plan->blackouts; i++) {
-        const struct plan_blackout *blackout = &world->plan->blackout[i];
-
-        if (blackout->node == idx && at >= blackout->from_ns && at < blackout->until_ns)
-            return true;
-    }
-    return false;
-}
-
-static void apply_blackouts(struct world *world)
-{
-    for (uint32_t i = 0; i < world->plan->nodes; i++) {
-        bool dark = is_dark(world, i);
-        struct rdt_link_config up = world->plan->node[i].up;
-        struct rdt_link_config down = world->plan->node[i].down;
-
-        if (dark == world->dark[i])
-            continue;
-        world->dark[i] = dark;
-        world->tally->blackouts += dark;
-        if (dark) {
-            up.loss = down.loss = 1.0;
-            up.burst = down.burst = 0.0;
-        }
-        rdt_link_set(world->up[i], &up);
-        rdt_link_set(world->down[i], &down);
-    }
-}
-
-static void apply_end(struct world *world)
-{
-    if (!world->end_due || world->end_done)
-        return;
-    world->end_done = true;
-    if (world->plan->end == PLAN_STOP) {
-        if (world->coordinator.running && !world->coordinator.exited)
-            member_stop(&world->coordinator, world->now);
-        return;
-    }
-    world->killed_ns = world->now;
-    end_member(world, &world->nodes[world->plan->victim]);
+    world->node_lost = true;
+    world->lost_ns = world->now;
 }
 
 static void apply_starts(struct world *world)
 {
-    uint64_t at = world->now - world->plan->epoch_ns;
+    uint64_t at = since_start(world);
 
     if (!world->coord && at >= world->plan->coordinator_start_ns)
         start_coordinator(world);
-    for (uint32_t i = 0; i < world->plan->nodes; i++)
+    for (uint32_t i = 0; i < world->plan->processes; i++)
         if (!world->started[i] && at >= world->plan->node[i].start_ns)
             start_node(world, i);
+}
+
+static void apply_early_kills(struct world *world)
+{
+    for (uint32_t i = 0; i < world->plan->processes; i++) {
+        if (world->killed[i] || since_start(world) < world->plan->node[i].kill_ns)
+            continue;
+        world->killed[i] = true;
+        if (!is_gathering(world) || !world->nodes[i].running)
+            continue;
+        lose_node(world);
+        world->tally->killed_early++;
+        end_member(world, &world->nodes[i]);
+    }
+}
+
+static bool is_stalled(const struct world *world, uint32_t idx)
+{
+    const struct plan_node *node = &world->plan->node[idx];
+
+    return since_start(world) >= node->stall_from_ns &&
+           since_start(world) - node->stall_from_ns < node->stall_ns;
+}
+
+static void apply_stalls(struct world *world)
+{
+    for (uint32_t i = 0; i < world->plan->processes; i++) {
+        bool stalled = is_stalled(world, i);
+
+        world->tally->stalls += stalled && !world->stalled[i] && world->nodes[i].running;
+        world->stalled[i] = stalled;
+    }
+}
+
+/* A process that is a member of the run: whoever has the place that the plan names. */
+static struct member *victim(struct world *world)
+{
+    uint32_t left = world->plan->victim;
+
+    for (size_t at = 0; at < coord_nodes(world->coord); at++) {
+        struct coord_node node = coord_node(world->coord, at);
+
+        if (node.lost || left-- > 0)
+            continue;
+        for (uint32_t i = 0; i < world->plan->processes; i++)
+            if (strcmp(node.name, names[i]) == 0)
+                return &world->nodes[i];
+    }
+    assert(false && "a member has a process");
+    return NULL;
+}
+
+static void apply_end(struct world *world)
+{
+    struct member *node;
+
+    if (world->plan->end == PLAN_STOP && world->plan->end_step == 0 && world->coord &&
+        since_start(world) >= world->plan->end_ns)
+        world->end_due = true;
+    if (!world->end_due || world->end_done)
+        return;
+    world->end_done = true;
+    if (world->plan->end == PLAN_STOP) {
+        world->tally->stops_early += world->steps == 0;
+        if (world->coordinator.running && !world->coordinator.exited)
+            member_stop(&world->coordinator, world->now);
+        return;
+    }
+    node = victim(world);
+    if (!node->running)
+        return;
+    lose_node(world);
+    if (world->plan->end == PLAN_LEAVE && !node->exited)
+        member_stop(node, world->now);
+    else
+        end_member(world, node);
 }
 
 /* ---------- time ---------- */
@@ -366,21 +321,32 @@ static void sooner(uint64_t *at, uint64_t other)
         *at = other;
 }
 
+/* The planned moment `after`, if it is still to come. */
+static void sooner_planned(const struct world *world, uint64_t *at, uint64_t after)
+{
+    if (after != PLAN_NEVER && after > since_start(world))
+        sooner(at, world->plan->epoch_ns + after);
+}
+
 static uint64_t next_planned(const struct world *world)
 {
     const struct plan *plan = world->plan;
     uint64_t at = UINT64_MAX;
 
-    if (!world->coord)
-        sooner(&at, plan->epoch_ns + plan->coordinator_start_ns);
-    for (uint32_t i = 0; i < plan->nodes; i++)
-        if (!world->started[i])
-            sooner(&at, plan->epoch_ns + plan->node[i].start_ns);
+    sooner_planned(world, &at, plan->coordinator_start_ns);
+    if (plan->end == PLAN_STOP && plan->end_step == 0)
+        sooner_planned(world, &at, plan->end_ns);
+    for (uint32_t i = 0; i < plan->processes; i++) {
+        const struct plan_node *node = &plan->node[i];
+
+        sooner_planned(world, &at, node->start_ns);
+        sooner_planned(world, &at, node->kill_ns);
+        sooner_planned(world, &at, node->stall_from_ns);
+        sooner_planned(world, &at, node->stall_from_ns + node->stall_ns);
+    }
     for (uint32_t i = 0; i < plan->blackouts; i++) {
-        if (plan->epoch_ns + plan->blackout[i].from_ns > world->now)
-            sooner(&at, plan->epoch_ns + plan->blackout[i].from_ns);
-        else if (plan->epoch_ns + plan->blackout[i].until_ns > world->now)
-            sooner(&at, plan->epoch_ns + plan->blackout[i].until_ns);
+        sooner_planned(world, &at, plan->blackout[i].from_ns);
+        sooner_planned(world, &at, plan->blackout[i].until_ns);
     }
     if (world->garbage_left > 0)
         sooner(&at, world->garbage_next);
@@ -393,8 +359,10 @@ static uint64_t next_time(const struct world *world)
 
     if (world->coordinator.running)
         sooner(&at, member_deadline(&world->coordinator));
-    for (uint32_t i = 0; i < world->plan->nodes; i++) {
+    for (uint32_t i = 0; i < world->plan->processes; i++) {
         sooner(&at, rdt_link_deadline(world->up[i]));
+        if (world->stalled[i])
+            continue;
         sooner(&at, rdt_link_deadline(world->down[i]));
         if (world->nodes[i].running)
             sooner(&at, member_deadline(&world->nodes[i]));
@@ -402,149 +370,168 @@ static uint64_t next_time(const struct world *world)
     return at;
 }
 
+static void finish_turn(struct world *world, struct member *member)
+{
+    if (member->watch.fault)
+        world_fail(world, "%s: %s", member->name, member->watch.fault);
+    if (member_is_done(member, world->now))
+        end_member(world, member);
+}
+
 static void turn(struct world *world)
 {
     apply_starts(world);
-    apply_blackouts(world);
-    throw_garbage(world);
-    for (uint32_t i = 0; i < world->plan->nodes; i++) {
-        deliver(world, world->up[i], &world->coordinator);
-        deliver(world, world->down[i], &world->nodes[i]);
-    }
-    for (uint32_t i = 0; i < world->plan->nodes; i++) {
-        struct member *node = &world->nodes[i];
-
-        if (!node->running)
+    apply_early_kills(world);
+    apply_stalls(world);
+    network_change(world);
+    network_throw_garbage(world);
+    network_deliver(world);
+    for (uint32_t i = 0; i < world->plan->processes; i++) {
+        if (!world->nodes[i].running || world->stalled[i])
             continue;
-        member_turn(node, world->now);
-        send_trains(world, node, world->up, true, i);
-        if (node->exited)
-            end_member(world, node);
+        member_turn(&world->nodes[i], world->now);
+        network_send_up(world, i);
+        finish_turn(world, &world->nodes[i]);
     }
     if (world->coordinator.running) {
         member_turn(&world->coordinator, world->now);
-        send_trains(world, &world->coordinator, world->down, false, 0);
-        if (world->coordinator.exited)
-            end_member(world, &world->coordinator);
+        network_send_down(world);
+        finish_turn(world, &world->coordinator);
     }
     apply_end(world);
 }
 
-static bool is_over(const struct world *world)
-{
-    if (!world->coord || world->coordinator.running)
-        return false;
-    return true;
-}
-
 /* ---------- verdict ---------- */
+
+static int expected_code(const struct world *world)
+{
+    const int code = world->coordinator.code;
+    const bool all = world->steps == schedule_steps(&world->problem->coord.schedule);
+
+    /* What ends a run after its last step finds it over. */
+    if (all && code == 0)
+        return 0;
+    /* Both may have happened, and either may win. */
+    if (world->plan->end == PLAN_STOP && world->end_done && code != 6)
+        return 4;
+    if (world->unlucky && code == 6)
+        return 6;
+    if (!world->node_lost)
+        return world->plan->end == PLAN_STOP && world->end_done ? 4 : 0;
+    /* Who died before the run began may have been replaced in time. */
+    return world->plan->end == PLAN_KILL || world->plan->end == PLAN_LEAVE || code == 6 ? 6 : 0;
+}
 
 static void check_end(struct world *world)
 {
-    const struct plan *plan = world->plan;
     const struct member *coordinator = &world->coordinator;
-    int expected = 0;
+    const uint64_t steps = schedule_steps(&world->problem->coord.schedule);
+    const int expected = expected_code(world);
 
-    if (plan->end != PLAN_DONE && world->end_due)
-        expected = plan->end == PLAN_STOP ? 4 : 6;
-    /* What ends a run after its last step finds it over. */
-    if (world->end_due && world->steps == schedule_steps(&world->problem->coord.schedule) &&
-        coordinator->code == 0)
-        expected = 0;
     if (coordinator->code != expected)
-        fail(world, "exit code %d, expected %d: %s", coordinator->code, expected,
-             coordinator->text);
-    if (expected == 0 && world->steps != schedule_steps(&world->problem->coord.schedule))
-        fail(world, "%" PRIu64 " steps recorded", world->steps);
+        world_fail(world, "exit code %d, expected %d: %s", coordinator->code, expected,
+                   coordinator->text);
+    if (expected == 0 && world->steps != steps)
+        world_fail(world, "%" PRIu64 " steps recorded", world->steps);
     if (expected == 0 && world->evals != world->problem->evals)
-        fail(world, "%" PRIu64 " evaluations recorded", world->evals);
+        world_fail(world, "%" PRIu64 " evaluations recorded", world->evals);
     if (coord_steps(world->coord) != world->steps)
-        fail(world, "%" PRIu64 " steps committed, %" PRIu64 " recorded", coord_steps(world->coord),
-             world->steps);
-    if (expected == 6 && world->now - world->killed_ns > 6 * second)
-        fail(world, "the death was noticed after %.1f s",
-             (double)(world->now - world->killed_ns) / 1e9);
+        world_fail(world, "%" PRIu64 " steps committed, %" PRIu64 " recorded",
+                   coord_steps(world->coord), world->steps);
+    if (expected == 6 && !world->unlucky && world->now - world->lost_ns > noticed_within)
+        world_fail(world, "the death was noticed after %.1f s",
+                   (double)(world->now - world->lost_ns) / 1e9);
     world->tally->done += coordinator->code == 0;
     world->tally->stops += coordinator->code == 4;
-    world->tally->kills += coordinator->code == 6;
+    world->tally->kills += coordinator->code == 6 && world->plan->end == PLAN_KILL;
+    world->tally->leaves += coordinator->code == 6 && world->plan->end == PLAN_LEAVE;
+}
+
+static void check_data(struct world *world, const struct coord_node *node)
+{
+    for (uint32_t i = 0; i < world->plan->processes; i++)
+        if (strcmp(node->name, names[i]) == 0 &&
+            node->has_train != (world->plan->node[i].data == PLAN_DATA_RIGHT))
+            world_fail(world, "%s says it has the data: %d", names[i], node->has_train);
 }
 
 static void check_nodes(struct world *world)
 {
-    for (uint32_t i = 0; i < world->plan->nodes; i++)
-        if (world->nodes[i].exited && world->nodes[i].code != WORKER_DONE)
-            fail(world, "node %" PRIu32 " exited with %d: %s", i, world->nodes[i].code,
-                 world->nodes[i].text);
-}
+    for (size_t i = 0; i < coord_nodes(world->coord); i++) {
+        struct coord_node node = coord_node(world->coord, i);
 
-static void open_links(struct world *world)
-{
-    for (uint32_t i = 0; i < world->plan->nodes; i++)
-        if (rdt_link_open(&world->up[i], &world->plan->node[i].up, 0) < 0 ||
-            rdt_link_open(&world->down[i], &world->plan->node[i].down, 0) < 0)
-            abort();
+        check_data(world, &node);
+        if (node.has_train && node.has_test && node.samples_sent > 0)
+            world_fail(world, "%s has the data and was sent samples", node.name);
+    }
+    for (uint32_t i = 0; i < world->plan->processes; i++) {
+        const struct member *node = &world->nodes[i];
+        const bool may_stop = world->plan->end == PLAN_LEAVE && node->code == WORKER_STOPPED;
+
+        if (node->exited && node->code != WORKER_DONE && !may_stop)
+            world_fail(world, "node %" PRIu32 " exited with %d: %s", i, node->code, node->text);
+    }
 }
 
 static void close_all(struct world *world)
 {
     end_member(world, &world->coordinator);
     coord_free(world->coord);
-    for (uint32_t i = 0; i < world->plan->nodes; i++) {
-        struct rdt_link *links[] = {world->up[i], world->down[i]};
-
+    for (uint32_t i = 0; i < world->plan->processes; i++) {
         end_member(world, &world->nodes[i]);
         worker_free(world->workers[i]);
         data_store_close(&world->stores[i]);
-        for (int way = 0; way < 2; way++) {
-            struct rdt_link_stats stats = {.size = sizeof stats};
+    }
+    network_close(world);
+}
 
-            rdt_link_stats(links[way], &stats);
-            world->tally->lost += stats.lost;
-            world->tally->duplicated += stats.duplicated;
-            world->tally->reordered += stats.reordered;
-            world->tally->corrupted += stats.corrupted;
-            world->tally->queue_dropped += stats.queue_dropped;
-            rdt_link_free(links[way]);
-        }
+static void run(struct world *world)
+{
+    uint64_t turns = 0;
+
+    turn(world); /* what the plan says for the first moment */
+    while ((!world->coord || world->coordinator.running) && world->outcome->ok) {
+        uint64_t next = next_time(world);
+
+        if (next > world->now)
+            world->now = next;
+        turn(world);
+        if (since_start(world) > patience || ++turns > TURNS_MAX)
+            world_fail(world,
+                       "hangs: %" PRIu64 " steps after %.1f virtual seconds and %" PRIu64 " turns",
+                       world->steps, (double)since_start(world) / 1e9, turns);
     }
 }
 
-void world_run(const struct plan *plan, const struct problem *problem, const char *data_dir,
-               bool verbose, struct tally *tally, struct world_outcome *outcome)
+void world_run(const struct plan *plan, const struct problem *problem,
+               const struct world_files *files, bool verbose, struct tally *tally,
+               struct world_outcome *outcome)
 {
     static struct world world;
-    uint64_t turns = 0;
 
     memset(&world, 0, sizeof world);
     memset(outcome, 0, sizeof *outcome);
     outcome->ok = true;
     world.plan = plan;
     world.problem = problem;
-    world.data_dir = data_dir;
+    world.files = files;
     world.verbose = verbose;
     world.tally = tally;
     world.outcome = outcome;
     world.now = plan->epoch_ns;
     world.random = plan->seed ^ UINT64_C(0x5eed);
-    world.garbage_left = plan->garbage;
-    world.garbage_next = plan->epoch_ns + plan->coordinator_start_ns + 1;
     the_world = &world;
-    open_links(&world);
-    while (!is_over(&world) && outcome->ok) {
-        uint64_t next = next_time(&world);
-
-        if (next > world.now)
-            world.now = next;
-        turn(&world);
-        if (world.now - plan->epoch_ns > patience || ++turns > TURNS_MAX)
-            fail(&world,
-                 "hangs: %" PRIu64 " steps after %.1f virtual seconds and %" PRIu64 " turns",
-                 world.steps, (double)(world.now - plan->epoch_ns) / 1e9, turns);
-    }
+    network_open(&world);
+    run(&world);
+    network_judge(&world);
+    tally->unlucky += world.unlucky;
     if (outcome->ok)
         check_end(&world);
     if (outcome->ok)
         check_nodes(&world);
-    tally->virtual_ms += (world.now - plan->epoch_ns) / 1000000;
+    tally->virtual_ms += since_start(&world) / 1000000;
+    outcome->taken_ns = since_start(&world);
+    outcome->sent_up = world.sent_up;
+    outcome->sent_down = world.sent_down;
     close_all(&world);
 }

@@ -13,9 +13,13 @@
 struct tally {
     uint64_t datagrams;
     uint64_t lost, duplicated, reordered, corrupted, queue_dropped; /* by the links */
-    uint64_t blackouts, garbage, damaged, late_nodes, nodes_without_data;
+    uint64_t dropped;                                               /* by plan */
+    uint64_t blackouts, stalls, garbage, damaged, repeated;
+    uint64_t late_nodes, late_coordinators, without_data, with_wrong_data;
+    uint64_t unlucky, killed_early, stand_ins, copied, refused;
     uint64_t retransmits, spurious, ptos, rejected; /* as the endpoints saw it */
-    uint64_t stops, kills, done;
+    uint64_t deaths, releases;
+    uint64_t stops, stops_early, kills, leaves, done;
     uint64_t steps, evals;
     uint64_t virtual_ms;
 };
@@ -23,11 +27,18 @@ struct tally {
 struct world_outcome {
     bool ok;
     char why[256];
-    uint64_t trace; /* hash of every datagram delivered, when and where */
+    uint64_t trace;    /* hash of every datagram delivered, when and where */
+    uint64_t taken_ns; /* virtual */
+    uint64_t sent_up, sent_down;
 };
 
-/* data_dir: where the problem's files are. */
-void world_run(const struct plan *plan, const struct problem *problem, const char *data_dir,
-               bool verbose, struct tally *tally, struct world_outcome *outcome);
+/* Directories of data files: those of the problems, and others under the same names. */
+struct world_files {
+    const char *right, *wrong;
+};
+
+void world_run(const struct plan *plan, const struct problem *problem,
+               const struct world_files *files, bool verbose, struct tally *tally,
+               struct world_outcome *outcome);
 
 #endif
