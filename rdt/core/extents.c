@@ -104,7 +104,7 @@ void extents_remove(struct extents *set, struct extent part)
 {
     uint32_t idx = find(set, part.first);
 
-    while (idx < set->count && set->at[idx].first < part.end) {
+    while (part.first < part.end && idx < set->count && set->at[idx].first < part.end) {
         struct extent *e = &set->at[idx];
 
         if (e->end <= part.first) {
