@@ -125,6 +125,23 @@ static void count_bytes(struct remote *remote)
     remote->session->bytes_retransmitted = stats.payload_retransmitted;
 }
 
+/* How the network was, in numbers, for events.log. */
+static void note_network(const struct remote *remote)
+{
+    struct rdt_stats stats = {.size = sizeof stats};
+    char text[ACTION_TEXT_MAX];
+
+    rdt_endpoint_stats(host_endpoint(remote->host), &stats);
+    text_format(text, sizeof text,
+                "network datagrams_sent=%" PRIu64 " received=%" PRIu64 " lost=%" PRIu64
+                " duplicate=%" PRIu64 " reordered=%" PRIu64 " corrupt=%" PRIu64
+                " malformed=%" PRIu64 " stray=%" PRIu64 " garbage_messages=%" PRIu64,
+                stats.datagrams_sent, stats.datagrams_received, stats.lost, stats.duplicate,
+                stats.reordered, stats.corrupt, stats.malformed, stats.stray,
+                host_garbage(remote->host));
+    session_event(remote->session, text);
+}
+
 static void on_record(void *state, const void *record, uint64_t now_ns)
 {
     struct remote *remote = state;
@@ -254,6 +271,7 @@ int remote_train(struct session *session, const struct remote_config *config,
     } else {
         code = host_run(remote.host, why);
         count_bytes(&remote);
+        note_network(&remote);
         session->nodes = (uint32_t)coord_nodes(remote.coord);
         write_nodes(&remote);
         code =

@@ -102,6 +102,9 @@ static void on_time(struct worker *worker)
     if (!worker->begun) {
         worker->begun = true;
         worker->alone_since = worker->now;
+        rdt_addr_format(&worker->config.peer, addr);
+        text_format(text, sizeof text, "connecting coordinator=%s", addr);
+        worker_event(worker, text);
         connect_now(worker);
         return;
     }
@@ -239,6 +242,7 @@ static void start_prepare(struct worker *worker)
 static void on_prepared(struct worker *worker)
 {
     const struct job *job = &worker->job;
+    char text[ACTION_TEXT_MAX];
 
     if (job->err < 0) {
         worker_send(worker, (struct message){.kind = MSG_LEAVE}, NULL, 0, NULL);
@@ -255,7 +259,10 @@ static void on_prepared(struct worker *worker)
     weights_post(worker, worker->newest);
     worker_send(worker, (struct message){.kind = MSG_READY}, worker->ready_body,
                 body_ready_encode(&job->ready, worker->ready_body), NULL);
-    worker_event(worker, "joined");
+    text_format(text, sizeof text, "joined run=%016llx kernel=%s train_data=%s test_data=%s",
+                (unsigned long long)worker->run_id, nn_blas_kernel(),
+                job->ready.has_train ? "own" : "sent", job->ready.has_test ? "own" : "sent");
+    worker_event(worker, text);
 }
 
 static void on_computed(struct worker *worker)

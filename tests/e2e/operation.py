@@ -25,6 +25,21 @@ def b04_any_order():
         finish(late)
 
 
+def b04_half_a_minute():
+    """The last node comes 30 s after the coordinator: links idle for so long stay alive."""
+    with Place() as place:
+        port = free_port()
+        run = coordinator_at(place, port, "--nodes", 2)
+        first = place.node(port)
+        wait_for(run, "1/2 nodes joined")
+        time.sleep(30)
+        second = place.node(port)
+        _, error = finish(run)
+        check(error.count("1/2 nodes joined") == 1, error)
+        finish(first)
+        finish(second)
+
+
 def b05_too_few_nodes():
     with Place() as place:
         port = free_port()
@@ -79,6 +94,9 @@ def b18_garbage():
         finish(run)
         finish(node)
         check(place.hash("a") == place.hash("b"), "garbage changed the weights")
+        counts = dict(re.findall(r"(\w+)=(\d+)", re.search("network .*", place.events("a"))[0]))
+        dropped = sum(int(counts[key]) for key in ("corrupt", "malformed", "stray"))
+        check(dropped > 900, f"dropped and not counted: {counts}")
 
 
 def b19_bad_configs():
@@ -274,6 +292,6 @@ def not_finite():
 
 if __name__ == "__main__":
     main({function.__name__: function for function in (
-        b04_any_order, b05_too_few_nodes, b06_addresses, b18_garbage, b19_bad_configs, usage,
+        b04_any_order, b04_half_a_minute, b05_too_few_nodes, b06_addresses, b18_garbage, b19_bad_configs, usage,
         b21_kernel, b22_disk, b23_interrupted, b23_terminated, killed_local_node,
         killed_remote_node, lost_coordinator, node_gives_up, not_finite)})
