@@ -258,12 +258,11 @@ static int take_model(const struct reading *r, const json_t *model)
 }
 
 /* An object of sections and fields; nested at most as deep as the table. */
-static int take_section(const struct reading *r, const char *prefix, const json_t *object)
+static int take_section(const struct reading *r, const char *prefix, json_t *object)
 {
-    for (void *it = json_object_iter((json_t *)(uintptr_t)object); it;
-         it = json_object_iter_next((json_t *)(uintptr_t)object, it)) {
+    for (void *it = json_object_iter(object); it; it = json_object_iter_next(object, it)) {
         const char *name = json_object_iter_key(it);
-        const json_t *value = json_object_iter_value(it);
+        json_t *value = json_object_iter_value(it);
         char path[CONFIG_KEY_MAX];
         char below[CONFIG_KEY_MAX + 1];
         char problem[CONFIG_PROBLEM_MAX];
@@ -350,10 +349,11 @@ static int check_together(const struct reading *r, const json_t *root)
     uint64_t leaves;
 
     for (size_t i = 0; i < CONFIG_FIELDS; i++) {
-        if (config_fields[i].used_by && strcmp(config_fields[i].used_by, optimizer) != 0 &&
-            lookup(root, config_fields[i].key))
-            return fail(r, config_fields[i].key, "has no meaning for %s (allowed: with %s)",
-                        optimizer, config_fields[i].used_by);
+        const struct config_field *field = &config_fields[i];
+
+        if (field->used_by && strcmp(field->used_by, optimizer) != 0 && lookup(root, field->key))
+            return fail(r, field->key, "has no meaning for %s (allowed: with %s)", optimizer,
+                        field->used_by);
     }
     if (!lookup(root, "train.optimizer.lr"))
         train->lr = train->optimizer == OPTIMIZER_ADAM ? 0.001 : 0.1;

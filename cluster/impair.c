@@ -125,7 +125,7 @@ bool impair_next_in(struct impair *impair, uint64_t now_ns, struct rdt_arrival *
     return false;
 }
 
-void impair_out(struct impair *impair, const struct rdt_train *train, const void *bytes,
+void impair_out(struct impair *impair, const struct rdt_train *train, uint8_t *bytes,
                 uint64_t now_ns)
 {
     struct peer *peer = find_peer(impair, &train->to, now_ns);
@@ -135,7 +135,7 @@ void impair_out(struct impair *impair, const struct rdt_train *train, const void
         struct rdt_arrival datagram = {
             .from = train->to, /* the link carries addresses through; this is the way out */
             .local = train->local,
-            .bytes = (uint8_t *)(uintptr_t)bytes + at,
+            .bytes = bytes + at,
             .len = left < train->segment_len ? left : train->segment_len,
             .ecn = train->ecn,
         };

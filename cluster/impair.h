@@ -24,9 +24,9 @@ void impair_free(struct impair *impair);
 void impair_in(struct impair *impair, const struct rdt_arrival *arrival, uint64_t now_ns);
 bool impair_next_in(struct impair *impair, uint64_t now_ns, struct rdt_arrival *out);
 
-/* A train that the endpoint wrote; impair_next_train gives the datagrams that are due, as trains
- * again, in buf (cap bytes: at least one datagram fits; larger ones are dropped). */
-void impair_out(struct impair *impair, const struct rdt_train *train, const void *bytes,
+/* A train that the endpoint wrote (copied); impair_next_train gives the datagrams that are due, as
+ * trains again, in buf (cap bytes: at least one datagram fits; larger ones are dropped). */
+void impair_out(struct impair *impair, const struct rdt_train *train, uint8_t *bytes,
                 uint64_t now_ns);
 bool impair_next_train(struct impair *impair, uint64_t now_ns, void *buf, size_t cap,
                        struct rdt_train *out);

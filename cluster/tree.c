@@ -11,8 +11,13 @@
  * given by the trailing zeros of p, and the roundest cut costs the fewest partials.
  */
 
+/* Floats of a block: with the sums that wait for their right halves it stays in the cache. */
+enum { BLOCK = 1024, DEPTH_MAX = 13 };
+
+static_assert(TREE_LEAVES_MAX <= 1 << (DEPTH_MAX - 1), "one sum waits at each level");
+
 /* Speeds that differ by less than this are taken as equal. */
-static const double SKEW = 1.10;
+static const double skew = 1.10;
 
 uint32_t tree_split(uint32_t count)
 {
@@ -153,13 +158,17 @@ void tree_shares(uint32_t leaves, const double *weights, size_t members, struct 
 
     assert(members > 0);
     assert(leaves <= TREE_LEAVES_MAX);
-    slowest = fastest = weights ? weights[0] : 1;
-    for (size_t i = 0; weights && i < members; i++) {
+    if (!weights) {
+        equal_shares(leaves, members, shares);
+        return;
+    }
+    slowest = fastest = weights[0];
+    for (size_t i = 0; i < members; i++) {
         assert(weights[i] > 0);
         slowest = weights[i] < slowest ? weights[i] : slowest;
         fastest = weights[i] > fastest ? weights[i] : fastest;
     }
-    if (fastest <= slowest * SKEW)
+    if (fastest <= slowest * skew)
         equal_shares(leaves, members, shares);
     else
         weighted_shares(leaves, weights, members, shares);
@@ -198,34 +207,38 @@ static void add_into(float *restrict out, const float *restrict left, const floa
         out[i] = left[i] + right[i];
 }
 
-/* The sum of a node: a partial where it lies, or left + right in stack[0 ... count).  The left sum
- * waits there while the right one uses what is behind it. */
-static const float *sum_node(struct sum *sum, struct span node, float *stack)
+/* The sum of a node: a partial where it lies, or left + right in dst.  The left sum waits there
+ * while the right one uses the stack. */
+static const float *sum_node(struct sum *sum, struct span node, float *dst, float *stack)
 {
     const float *left;
     const float *right;
 
     if (same(sum->next->span, node))
         return (sum->next++)->floats + sum->from;
-    left = sum_node(sum, left_of(node), stack);
-    right = sum_node(sum, right_of(node), stack + sum->count);
-    if (left == stack)
-        add_to(stack, right, sum->count);
+    left = sum_node(sum, left_of(node), dst, stack);
+    right = sum_node(sum, right_of(node), stack, stack + sum->count);
+    if (left == dst)
+        add_to(dst, right, sum->count);
     else
-        add_into(stack, left, right, sum->count);
-    return stack;
+        add_into(dst, left, right, sum->count);
+    return dst;
 }
 
 void tree_sum(uint32_t leaves, const struct partial *partials, size_t partials_count, size_t from,
-              size_t count, float *out, float *stack)
+              size_t count, float *out)
 {
+    float stack[DEPTH_MAX * BLOCK];
+
     assert(tree_covered(leaves, partials, partials_count));
     assert(partials_count > 0);
-    for (size_t done = 0; done < count; done += TREE_BLOCK) {
-        size_t block = count - done < TREE_BLOCK ? count - done : TREE_BLOCK;
+    for (size_t done = 0; done < count; done += BLOCK) {
+        size_t block = count - done < BLOCK ? count - done : BLOCK;
         struct sum sum = {.next = partials, .from = from + done, .count = block};
+        const float *floats = sum_node(&sum, (struct span){0, leaves}, out + done, stack);
 
-        memcpy(out + done, sum_node(&sum, (struct span){0, leaves}, stack), block * sizeof *out);
+        if (floats != out + done)
+            memcpy(out + done, floats, block * sizeof *out);
         assert(sum.next == partials + partials_count);
     }
 }

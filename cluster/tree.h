@@ -47,15 +47,14 @@ struct partial {
 
 /*
  * Adds partials, in tree order, for the floats [from, from + count) of the vector: out[0 ...
- * count). The partials are sorted by span and cover the tree over `leaves` exactly.  `stack` holds
- * TREE_DEPTH_MAX * min(count, TREE_BLOCK) floats; `out` overlaps neither it nor a partial.
+ * count). The partials are sorted by span and cover the tree over `leaves` exactly; `out` overlaps
+ * none of them.
  *
  * Every node of the tree is the tree over its own leaves: who sums a subtree of n leaves asks for
  * the tree over n, with spans counted from the subtree's first leaf.
  */
-enum { TREE_DEPTH_MAX = 14, TREE_BLOCK = 1024 };
 void tree_sum(uint32_t leaves, const struct partial *partials, size_t partials_count, size_t from,
-              size_t count, float *out, float *stack);
+              size_t count, float *out);
 
 /* The same for the losses. */
 double tree_sum_loss(uint32_t leaves, const struct partial *partials, size_t partials_count);

@@ -4,6 +4,7 @@
 
 /* Numbers for property tests: splitmix64 from a printed seed (GRADWIRE_SEED replays one). */
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ static inline uint64_t random_next(uint64_t *state)
 
 static inline uint64_t random_below(uint64_t *state, uint64_t bound)
 {
+    assert(bound > 0);
     return random_next(state) % bound;
 }
 

@@ -60,13 +60,15 @@ static void tear_down(void)
 /* The good config, one of its lines replaced (0: none). */
 static void write_config(unsigned replaced, const char *with)
 {
-    char text[8192] = "";
+    char text[8192];
+    size_t len = 0;
 
     for (unsigned i = 1; i <= GOOD_LINES; i++) {
-        strcat(text, i == replaced ? with : good_lines[i - 1]);
-        strcat(text, "\n");
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s\n",
+                                i == replaced ? with : good_lines[i - 1]);
+        ck_assert_uint_lt(len, sizeof text);
     }
-    write_file("run.json", text, strlen(text));
+    write_file("run.json", text, len);
 }
 
 static int read_config(struct config *config, const char *set)
@@ -261,7 +263,7 @@ START_TEST(config__missing_file_and_directory_are_named)
 
     ck_assert_int_lt(read_config(&config, NULL), 0);
     ck_assert_ptr_nonnull(strstr(why, "/run.json:1: cannot read it: No such file or directory"));
-    strcpy(path, folder);
+    snprintf(path, sizeof path, "%s", folder);
     ck_assert_int_lt(read_config(&config, NULL), 0);
     ck_assert_ptr_nonnull(strstr(why, ":1: cannot read it: Is a directory"));
 }

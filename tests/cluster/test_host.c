@@ -50,7 +50,7 @@ static void leave(struct actions *out, int code, const char *text)
     struct action *action = actions_add(out, ACT_EXIT);
 
     action->code = code;
-    strcpy(action->text, text);
+    snprintf(action->text, sizeof action->text, "%s", text);
 }
 
 static void server_message(struct server *server, const struct input *input, struct actions *out)
@@ -66,7 +66,7 @@ static void server_message(struct server *server, const struct input *input, str
         action->cap = sizeof landing;
         action->user = landing;
         send_kind(out, input->conn, MSG_WELCOME);
-        strcpy(actions_add(out, ACT_EVENT)->text, "joined node=guest");
+        snprintf(actions_add(out, ACT_EVENT)->text, ACTION_TEXT_MAX, "joined node=guest");
     } else if (input->head.kind == MSG_PARTIAL) {
         ck_assert_ptr_eq(input->user, landing);
         ck_assert_uint_eq(input->body_len, BODY);
@@ -115,7 +115,7 @@ static void server_run(void *state, void *arg)
 static void server_event(void *state, const char *text, uint64_t now_ns)
 {
     (void)now_ns;
-    strcpy(((struct server *)state)->event, text);
+    snprintf(((struct server *)state)->event, ACTION_TEXT_MAX, "%s", text);
 }
 
 static void server_record(void *state, const void *record, uint64_t now_ns)

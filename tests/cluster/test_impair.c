@@ -111,9 +111,10 @@ START_TEST(impair__delay_sets_the_deadline)
 {
     struct impair *impair = open_impaired("delay=2ms");
     struct rdt_train train = {.to = rdt_addr_v4(10, 0, 0, 1, 9), .len = 5, .segment_len = 5};
+    uint8_t hello[] = "hello";
     uint8_t buf[64];
 
-    impair_out(impair, &train, "hello", 1000);
+    impair_out(impair, &train, hello, 1000);
     ck_assert_uint_eq(impair_deadline(impair), 2001000);
     ck_assert(!impair_next_train(impair, 2000999, buf, sizeof buf, &train));
     ck_assert(impair_next_train(impair, 2001000, buf, sizeof buf, &train));
@@ -128,11 +129,13 @@ START_TEST(impair__trains_come_apart_and_together_as_trains_may)
     struct impair *impair = open_impaired("");
     struct rdt_train train = {.to = rdt_addr_v4(10, 0, 0, 1, 9), .len = 8, .segment_len = 3};
     struct rdt_train out;
+    uint8_t first[] = "abcdefgh";
+    uint8_t second[] = "wxyz";
     uint8_t buf[64];
 
-    impair_out(impair, &train, "abcdefgh", 1); /* abc def gh */
+    impair_out(impair, &train, first, 1); /* abc def gh */
     train.len = train.segment_len = 4;
-    impair_out(impair, &train, "wxyz", 1);
+    impair_out(impair, &train, second, 1);
     ck_assert(impair_next_train(impair, 1, buf, sizeof buf, &out));
     ck_assert_uint_eq(out.len, 8);
     ck_assert_uint_eq(out.segment_len, 3);

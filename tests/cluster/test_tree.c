@@ -202,7 +202,6 @@ END_TEST
 static size_t member_partials(float (*leaves)[FLOATS], const struct span *parts, size_t count,
                               struct partial *out, float (*sums)[FLOATS])
 {
-
     for (size_t i = 0; i < count; i++) {
         struct partial single[LEAVES];
 
