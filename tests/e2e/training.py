@@ -81,6 +81,38 @@ def b24_one_line_a_step():
             check(steps == list(range(20)), f"{nodes} nodes: {steps}")
 
 
+def json_lines():
+    """--json: every line of both outputs is one object."""
+    with Place() as place:
+        out, error = place.train("a", "--standalone", 1, "--json")
+        result = json.loads(out)
+        check(result["weights_xxh3"] == place.hash("a") and result["steps"] == 20, out)
+        lines = [json.loads(line) for line in error.splitlines()]
+        check({"nodes": 1, "wanted": 1} in lines, error)
+        check(lines[-1]["epoch"] == 2 and "test_accuracy" in lines[-1], error)
+
+
+def both_protocols():
+    """One coordinator, a node over IPv4 and one over IPv6."""
+    with Place() as place:
+        port = free_port()
+        try:
+            with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+                probe.bind(("::1", 0))
+        except OSError:
+            print("both_protocols: skipped, no IPv6 here")
+            sys.exit(77)
+        run = place.coordinator("train", "run.json", "--out", "a", "--nodes", 2, "--listen",
+                                f"[::]:{port}")
+        nodes = [place.node(port),
+                 place.start(NODE, "--join", f"[::1]:{port}", "--threads", 1)]
+        finish(run)
+        for node in nodes:
+            finish(node)
+        table = (place.path / "a" / "nodes.csv").read_text()
+        check("[::1]:" in table and "127.0.0.1:" in table, table)
+
+
 def bad_links():
     """Loss, duplicates, another order and damage on both sides of the link."""
     with Place() as place:
@@ -97,7 +129,8 @@ def bad_links():
 
 
 def samples_are_sent():
-    """Nodes that find no data get it from the coordinator; --data finds a copy elsewhere."""
+    """Nodes without the data, or with other data of that name, get it from the coordinator; --data
+    finds a copy elsewhere."""
     with Place() as place:
         place.train("b", "--standalone", 0)
         port = free_port()
@@ -108,7 +141,11 @@ def samples_are_sent():
         elsewhere.mkdir()
         for file in place.path.glob("*.gz"):
             shutil.move(str(file), elsewhere)
-        nodes = [place.node(port, "--name", "poor"),
+        wrong = place.path / "wrong"
+        wrong.mkdir()
+        make_set(wrong, "train", 600, 7)
+        make_set(wrong, "test", 300, 8)
+        nodes = [place.node(port, "--name", "poor", "--data", wrong),
                  place.node(port, "--name", "rich", "--data", elsewhere)]
         finish(run)
         for node in nodes:
@@ -140,4 +177,4 @@ def verify_names_the_difference():
 if __name__ == "__main__":
     main({function.__name__: function for function in (
         quickstart, b07_prime_samples, b08_b17_unequal_shares, b10_evaluation,
-        b24_one_line_a_step, bad_links, samples_are_sent, verify_names_the_difference)})
+        b24_one_line_a_step, json_lines, both_protocols, bad_links, samples_are_sent, verify_names_the_difference)})
