@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# gradwire_test(NAME test_x SOURCES a.c... LIBS lib... [LABELS l...] [TIMEOUT seconds])
+# gradwire_test(NAME test_x SOURCES a.c... LIBS lib... [ARGS a...] [LABELS l...] [TIMEOUT seconds])
 #
 # Builds one Check program and registers it with ctest.  The program may include any
 # header of the tree by its path from the root ("rdt/core/rtt.h").  Exit 77 means skipped.
@@ -16,7 +16,7 @@ add_library(gradwire_test_options INTERFACE)
 target_compile_options(gradwire_test_options INTERFACE -Wno-double-promotion)
 
 function(gradwire_test)
-  cmake_parse_arguments(PARSE_ARGV 0 T "" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 T "" "NAME;TIMEOUT" "SOURCES;LIBS;ARGS;LABELS")
   if(T_UNPARSED_ARGUMENTS OR NOT T_NAME OR NOT T_SOURCES)
     message(FATAL_ERROR "gradwire_test: bad arguments: ${ARGV}")
   endif()
@@ -27,7 +27,7 @@ function(gradwire_test)
   # Beside build/bin, not in it: a user looking for the programs should see only those.
   set_target_properties(${T_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin-tests)
-  add_test(NAME ${T_NAME} COMMAND ${T_NAME})
+  add_test(NAME ${T_NAME} COMMAND ${T_NAME} ${T_ARGS})
   gradwire_test_properties(${T_NAME} "${T_TIMEOUT}" ${T_LABELS})
 endfunction()
 
