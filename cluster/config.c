@@ -360,11 +360,12 @@ static int check_together(const struct reading *r, const json_t *root)
     if (train->leaf == 0)
         train->leaf = train->batch < 256 ? 32 : 64;
     leaves = ((uint64_t)train->batch + train->leaf - 1) / train->leaf;
-    if (leaves > TREE_LEAVES_MAX)
+    if (leaves > TREE_LEAVES_MAX) {
         return fail(r, lookup(root, "train.leaf") ? "train.leaf" : "train.batch",
                     "a batch of %" PRIu32 " in leaves of %" PRIu32 " makes %" PRIu64
                     " leaves (allowed: at most %d)",
                     train->batch, train->leaf, leaves, TREE_LEAVES_MAX);
+    }
     if (r->config->cluster.min_nodes > r->config->cluster.nodes)
         return fail(r, "cluster.min_nodes",
                     "is more than cluster.nodes (allowed: at most %" PRIu32 ")",

@@ -125,6 +125,7 @@ bool impair_next_in(struct impair *impair, uint64_t now_ns, struct rdt_arrival *
     return false;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): an arrival's bytes are not const */
 void impair_out(struct impair *impair, const struct rdt_train *train, uint8_t *bytes,
                 uint64_t now_ns)
 {
