@@ -456,7 +456,7 @@ START_TEST(worker__survives_any_message)
 
     open_bench();
     get_ready();
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 100; i++) {
         struct message head = {.kind = (enum message_kind)(1 + problem_draw(&random) % 16),
                                .step = problem_draw(&random) % 8,
                                .first = (uint32_t)(problem_draw(&random) % 8),
