@@ -409,6 +409,12 @@ static int turn(struct host *host, uint64_t until)
     return 0;
 }
 
+/* All is said: who left first would leave the peer waiting when its CLOSE, said once, is lost. */
+static bool is_silent(const struct host *host)
+{
+    return wire_connections(host->wire) == 0 && rdt_deadline(host->ep) == UINT64_MAX;
+}
+
 int host_run(struct host *host, char *text)
 {
     uint64_t end;
@@ -419,7 +425,7 @@ int host_run(struct host *host, char *text)
     if (err == 0) {
         end = rdt_uring_now(host->uring) + (uint64_t)FLUSH_MS * NS_PER_MS;
         wire_close_all(host->wire, (uint64_t)FLUSH_MS * NS_PER_MS, rdt_uring_now(host->uring));
-        while (err == 0 && wire_connections(host->wire) > 0 && rdt_uring_now(host->uring) < end)
+        while (err == 0 && !is_silent(host) && rdt_uring_now(host->uring) < end)
             err = turn(host, end);
     } else {
         host->code = HOST_EXIT_FAILED;
