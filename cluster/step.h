@@ -48,7 +48,7 @@ enum action_kind {
     ACT_EXIT     /* code, text: flush, say why, leave with this exit code */
 };
 
-enum { ACTION_TEXT_MAX = 256, ACTIONS_MAX = 512 };
+enum { ACTION_TEXT_MAX = 256, ACTIONS_MAX = 1024 };
 
 struct action {
     enum action_kind kind;
