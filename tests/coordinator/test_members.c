@@ -26,13 +26,13 @@ static void feed(struct input input)
     coord_step(bench.coord, &input, bench.now, &bench.actions);
 }
 
-static void open_bench(uint32_t nodes)
+static void open_bench_for(const struct arena_config *chosen, uint32_t nodes)
 {
     struct coord_config coord = {.run_id = 99, .seed = 7, .nodes = nodes, .wait_ns = 60000000000};
 
     memset(&bench, 0, sizeof bench);
     bench.problem = calloc(1, sizeof *bench.problem);
-    problem_open(bench.problem, &config);
+    problem_open(bench.problem, chosen);
     coord.welcome = bench.problem->welcome;
     coord.welcome_len = bench.problem->welcome_len;
     coord.model = bench.problem->model;
@@ -43,6 +43,11 @@ static void open_bench(uint32_t nodes)
     ck_assert_int_eq(coord_open(&bench.coord, &coord), 0);
     bench.now = 1000;
     feed((struct input){.kind = IN_TIME});
+}
+
+static void open_bench(uint32_t nodes)
+{
+    open_bench_for(&config, nodes);
 }
 
 static void close_bench(void)
@@ -343,6 +348,29 @@ START_TEST(members__a_full_table_turns_strangers_away)
 }
 END_TEST
 
+/* The most that one call of the step function has to do. */
+START_TEST(members__sixty_four_nodes_share_thousands_of_leaves)
+{
+    const struct arena_config large = {
+        .samples = 3904, .batch = 3904, .leaf = 1, .epochs = 1, .hidden = 4, .lr = 0.1};
+    size_t steps = 0, posts = 0;
+
+    open_bench_for(&large, COORD_NODES_MAX);
+    for (uint32_t i = 0; i < COORD_NODES_MAX; i++) {
+        join(i, 1 + i);
+        ready(i);
+    }
+    for (size_t i = 0; i < bench.actions.count; i++) {
+        posts += bench.actions.items[i].kind == ACT_POST;
+        steps +=
+            bench.actions.items[i].kind == ACT_SEND && bench.actions.items[i].head.kind == MSG_STEP;
+    }
+    ck_assert_uint_eq(steps, COORD_NODES_MAX);
+    ck_assert_uint_ge(posts, COORD_NODES_MAX);
+    close_bench();
+}
+END_TEST
+
 START_TEST(members__failure_from_outside_ends_the_run)
 {
     open_bench(1);
@@ -376,6 +404,7 @@ int main(void)
     tcase_add_test(tcase, members__a_partial_of_another_length_costs_the_connection);
     tcase_add_loop_test(tcase, members__strangers_change_nothing, 0, 20);
     tcase_add_test(tcase, members__a_full_table_turns_strangers_away);
+    tcase_add_test(tcase, members__sixty_four_nodes_share_thousands_of_leaves);
     tcase_add_test(tcase, members__failure_from_outside_ends_the_run);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
