@@ -259,6 +259,34 @@ START_TEST(endpoint__half_open_is_given_up)
 }
 END_TEST
 
+/* A packet right in everything but its CID, also when the slot in it is that of the connection. */
+START_TEST(endpoint__another_cid_is_a_stray)
+{
+    struct bulk *b = bulk_make();
+    const struct rdt_addr *const from = &b->sim.addr[1];
+    uint8_t bytes[FRAME_PREFIX + 4] = {0};
+    struct rdt_arrival arrival = {.bytes = bytes, .len = sizeof bytes};
+    struct conn *c;
+    uint64_t stray;
+
+    bulk_open(b);
+    c = &b->sim.ep[0]->conns[0];
+    stray = sim_stats(&b->sim, 0).stray;
+    arrival.from = *from;
+    for (unsigned bit = 0; bit < 32; bit++) {
+        const struct frame frame = {
+            .seq = c->received.end, .type = FRAME_CLOSE, .cid = c->cid ^ 1u << bit};
+
+        frame_encode(&frame, bytes);
+        frame_seal(&c->key, bytes, sizeof bytes);
+        rdt_input(b->sim.ep[0], &arrival, b->sim.now_ns);
+        ck_assert_int_eq(c->state, CONN_OPEN);
+        ck_assert_uint_eq(sim_stats(&b->sim, 0).stray, ++stray);
+    }
+    bulk_free(b);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     const TTest *const tests[] = {
@@ -271,6 +299,7 @@ int main(int argc, char **argv)
         endpoint__message_outlives_its_connection,
         endpoint__credit_is_backed_by_the_pool,
         endpoint__half_open_is_given_up,
+        endpoint__another_cid_is_a_stray,
     };
 
     return SUITE_MAIN(argc, argv, "endpoint", tests);
