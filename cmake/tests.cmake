@@ -45,6 +45,9 @@ function(gradwire_test_properties name timeout)
   if(NOT timeout)
     set(timeout 60)
   endif()
+  if(GRADWIRE_SANITIZE)
+    math(EXPR timeout "4 * ${timeout}")
+  endif()
   # Check ends a single test after 4 s by default, which a sanitizer run exceeds.
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${timeout}

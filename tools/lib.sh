@@ -52,12 +52,14 @@ need() {
         apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null >&2
 }
 
-# build PRESET: configures when needed and builds; release lands in build/, the others in
-# build/PRESET.
+# build PRESET [CMAKE_OPTION...]: configures when needed and builds; release lands in build/,
+# the others in build/PRESET.
 build() {
-    say "building $1"
-    cmake --preset "$1" >/dev/null
-    cmake --build --preset "$1" -j "$jobs"
+    local preset=$1
+    shift
+    say "building $preset"
+    cmake --preset "$preset" "$@" >/dev/null
+    cmake --build --preset "$preset" -j "$jobs"
 }
 
 build_dir() {
