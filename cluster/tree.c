@@ -127,6 +127,31 @@ static void equal_shares(uint32_t leaves, size_t members, struct span *shares)
     assert(at == leaves);
 }
 
+/* One whole subtree for each member: the longest is split until there are enough.  False when that
+ * makes the longest more than a third longer than it need be. */
+static bool whole_shares(uint32_t leaves, size_t members, struct span *shares)
+{
+    uint32_t ideal = (uint32_t)((leaves + members - 1) / members);
+    size_t count = 1;
+    size_t longest = 0;
+
+    shares[0] = (struct span){0, leaves};
+    while (count < members && shares[longest].count > 1) {
+        struct span span = shares[longest];
+
+        memmove(shares + longest + 1, shares + longest, (count - longest) * sizeof *shares);
+        shares[longest] = left_of(span);
+        shares[longest + 1] = right_of(span);
+        count++;
+        longest = 0;
+        for (size_t i = 1; i < count; i++)
+            longest = shares[i].count >= shares[longest].count ? i : longest;
+    }
+    for (; count < members; count++)
+        shares[count] = (struct span){leaves, 0};
+    return 3 * shares[longest].count <= 4 * ideal;
+}
+
 /* Leaf by leaf to whoever would be done with it first: the longest share is as short as it can be.
  */
 static void weighted_shares(uint32_t leaves, const double *weights, size_t members,
@@ -159,7 +184,8 @@ void tree_shares(uint32_t leaves, const double *weights, size_t members, struct 
     assert(members > 0);
     assert(leaves <= TREE_LEAVES_MAX);
     if (!weights) {
-        equal_shares(leaves, members, shares);
+        if (!whole_shares(leaves, members, shares))
+            equal_shares(leaves, members, shares);
         return;
     }
     slowest = fastest = weights[0];
@@ -169,7 +195,7 @@ void tree_shares(uint32_t leaves, const double *weights, size_t members, struct 
         fastest = weights[i] > fastest ? weights[i] : fastest;
     }
     if (fastest <= slowest * skew)
-        equal_shares(leaves, members, shares);
+        tree_shares(leaves, NULL, members, shares);
     else
         weighted_shares(leaves, weights, members, shares);
 }

@@ -32,10 +32,12 @@ bool tree_has(uint32_t leaves, struct span span);
 size_t tree_parts(uint32_t leaves, struct span span, struct span parts[TREE_PARTS_MAX]);
 
 /* Cuts `leaves` leaves into shares for `members` members, in order, weights[i] > 0 being their
- * speeds (NULL: equal).  The longest share, in time, is as short as it can be; while speeds differ
- * by at most 10 % they count as equal and every cut is on the highest tree boundary that this
- * allows.  A member may get an empty share (count 0) when there are more members than leaves or it
- * is very slow.  */
+ * speeds (NULL: equal).  While speeds differ by at most 10 % they count as equal and every share is
+ * one whole subtree, so one PARTIAL a step: eight leaves over three members are 4, 2, 2, for the
+ * coordinator's link is scarcer than a leaf's time.  Where that would make the longest share more
+ * than a third longer than it need be, and for unequal speeds, the longest share in time is as
+ * short as it can be, its cuts on the highest tree boundaries that allow.  A member may get an
+ * empty share (count 0) when there are more members than leaves or it is very slow.  */
 void tree_shares(uint32_t leaves, const double *weights, size_t members, struct span *shares);
 
 /* One subtree's sum that a reduction starts from. */
