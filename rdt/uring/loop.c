@@ -25,6 +25,8 @@ enum {
     SEND_BUFFERS_MAX = 4096,
     SOCKET_BYTES_DEFAULT = 4 << 20,
     WATCHES_MAX = 8,
+    SPIN_NS = 30000,          /* a wait that short is not worth a sleep */
+    PROBE_WAITS = 16,         /* so often a wait is tried for being short */
     TAKEN_PER_WAIT = 1 << 19, /* bytes: so that acknowledgements leave between them */
     LEAVE_ROUNDS = 10,        /* how often rdt_uring_free waits for the kernel ... */
     LEAVE_NS = 10000000,      /* ... and how long each time */
@@ -41,7 +43,10 @@ struct rdt_uring {
     struct sender sender;
     struct receiver receiver;
     bool ring_is_open;
-    bool spin;
+    bool spin;      /* always */
+    bool may_spin;  /* there is another processor for the peer */
+    bool was_short; /* the last wait: the next one may be, too */
+    uint32_t waits;
     size_t taken; /* bytes given out since the last wait */
 
     int wake_fd;
@@ -123,6 +128,7 @@ int rdt_uring_open(struct rdt_uring **out, const struct rdt_uring_config *config
     if (!u)
         return RDT_ENOMEM;
     u->spin = own.spin;
+    u->may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     u->socket.fd = -1;
     u->wake_fd = -1;
     err = open_parts(u, &own);
@@ -314,18 +320,46 @@ static int enter(struct rdt_uring *u, unsigned completions, uint64_t timeout_ns)
     return 0;
 }
 
+static bool has_come(const struct rdt_uring *u)
+{
+    return u->woken || !receiver_is_empty(&u->receiver);
+}
+
 /* Watches the ring's shared memory: no system call until there is something to get. */
 static int spin_until(struct rdt_uring *u, uint64_t until_ns)
 {
     int err = enter(u, 0, 0);
 
-    while (!err && !u->woken && receiver_is_empty(&u->receiver) && rdt_uring_now(u) < until_ns) {
+    while (!err && !has_come(u) && rdt_uring_now(u) < until_ns) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #endif
         if (ring_has_work(&u->ring))
             err = enter(u, 0, 0);
     }
+    return err;
+}
+
+/*
+ * Falling asleep and being woken costs both sides more than a short wait does, and makes a short
+ * wait long.  So a wait after a short one, and now and then another, watches for a moment before it
+ * sleeps; after a long one the next sleeps at once.
+ */
+static int sleep_until(struct rdt_uring *u, uint64_t start_ns, uint64_t until_ns)
+{
+    const uint64_t short_ns = start_ns + SPIN_NS;
+    uint64_t now = start_ns;
+    int err = 0;
+
+    if (u->may_spin && (u->was_short || u->waits++ % PROBE_WAITS == 0)) {
+        err = spin_until(u, short_ns < until_ns ? short_ns : until_ns);
+        now = rdt_uring_now(u);
+    }
+    if (!err && !has_come(u) && now < until_ns) {
+        err = enter(u, u->sender.fresh + 1, until_ns - now);
+        now = rdt_uring_now(u);
+    }
+    u->was_short = has_come(u) && now < short_ns;
     return err;
 }
 
@@ -348,7 +382,7 @@ int rdt_uring_wait(struct rdt_uring *u, uint64_t until_ns)
     } else if (u->spin) {
         err = spin_until(u, until_ns);
     } else {
-        err = enter(u, u->sender.fresh + 1, until_ns - now);
+        err = sleep_until(u, now, until_ns);
     }
     u->taken = 0;
     if (err || u->receiver.fault == 0)
