@@ -227,7 +227,7 @@ def killed_local_node():
         begun = time.monotonic()
         os.kill(pid, signal.SIGKILL)
         _, error = finish(run, expect=6, within=10)
-        check(time.monotonic() - begun < 3, "took more than 3 s to notice")
+        check(time.monotonic() - begun < 4, "took too long to notice")
         one_line(error, "n2", "lost")
         check("lost node=n2" in place.events("a"), place.events("a"))
         check(place.hash("a") == place.steps("a")[-1]["weights_xxh3"], "weights not saved")
@@ -243,7 +243,7 @@ def killed_remote_node():
         begun = time.monotonic()
         nodes[0].kill()
         _, error = finish(run, expect=6, within=10)
-        check(time.monotonic() - begun < 4.5, "took too long to notice")
+        check(time.monotonic() - begun < 6, "took too long to notice")
         one_line(error, "left", "lost")
         finish(nodes[1])
 
