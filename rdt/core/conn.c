@@ -299,6 +299,19 @@ void conn_fini(struct conn *c)
 
 /* ---------- the application's calls ---------- */
 
+/* The peer knows of so much room that it may begin whatever it wants: news can wait for a packet
+ * that goes out anyway.  (It may have begun more than it is known to know of.) */
+static bool peer_has_room(const struct conn *c)
+{
+    const struct credit *credit = &c->inbox.credit;
+    const uint64_t half = credit_window(credit) / 2;
+    const uint64_t enough = half > credit->base ? half : credit->base;
+    const int32_t messages = (int32_t)(c->news.known.messages - c->inbox.messages_begun);
+
+    return c->news.known.credit >= credit->begun + enough && messages > 0 &&
+           (uint32_t)messages > c->env->config.incoming_max / 2;
+}
+
 void conn_on_allowance(struct conn *c, uint64_t now_ns)
 {
     const struct allowance allowance = {.credit = c->inbox.credit.limit,
@@ -310,7 +323,8 @@ void conn_on_allowance(struct conn *c, uint64_t now_ns)
 
     if (c->inbox.grant_fresh)
         news_hurry(&c->news);
-    news_update(&c->news, allowance, step, now_ns + c->env->config.max_ack_delay_ns);
+    if (!peer_has_room(c))
+        news_update(&c->news, allowance, step, now_ns + c->env->config.max_ack_delay_ns);
 }
 
 void conn_on_room(struct conn *c)

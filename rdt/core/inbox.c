@@ -390,6 +390,7 @@ static uint32_t begin(struct inbox *inbox, unsigned channel, const struct chunk 
         return NIL;
     }
     m->state = INMSG_ARRIVING;
+    inbox->messages_begun++;
     bucket = message_bucket(inbox, message_lane(channel, m->ordered), m->id);
     m->hash_next = *bucket;
     *bucket = slot;

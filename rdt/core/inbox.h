@@ -105,6 +105,7 @@ struct inbox {
     uint32_t free_post_count;
     uint32_t touched_posts;
     uint32_t messages_limit; /* absolute, modulo 2^32: how many the peer may have begun */
+    uint32_t messages_begun; /* and how many it has */
     uint32_t grant_count;
     struct inlist unposted; /* arriving, pooled; oldest first */
     struct inlist grants;

@@ -388,11 +388,9 @@ END_TEST
 /* An ACK block may list as many ranges as the format allows; one more is malformed. */
 START_TEST(t58__ack_with_the_most_ranges)
 {
-    struct bulk *b = open_bulk(SIM_MS(1));
-    struct forged f;
-
     for (unsigned extra = 0; extra < 2; extra++) {
-        const uint64_t before = sim_stats(&b->sim, 0).malformed;
+        struct bulk *b = open_bulk(SIM_MS(1));
+        struct forged f;
 
         bulk_add(b, 3u << 20);
         ck_assert(bulk_run(b, SIM_S(5)));
@@ -405,9 +403,9 @@ START_TEST(t58__ack_with_the_most_ranges)
         for (unsigned i = 1; i < ACK_RANGES_MAX + extra; i++)
             writer_u16(&f.body, 0); /* one missing, one received */
         inject_forged(b, 0, &f);
-        ck_assert_uint_eq(sim_stats(&b->sim, 0).malformed, before + extra);
+        ck_assert_uint_eq(sim_stats(&b->sim, 0).malformed, extra);
+        bulk_free(b);
     }
-    bulk_free(b);
 }
 END_TEST
 

@@ -77,6 +77,22 @@ START_TEST(conn__lone_message_is_acknowledged_at_once)
 }
 END_TEST
 
+/* A message and its acknowledgement are two packets, not four: news of room can wait. */
+START_TEST(conn__lone_message_is_two_packets)
+{
+    struct bulk *b = open_bulk(SIM_MS(1));
+    uint64_t before;
+
+    sim_run(&b->sim, b->sim.now_ns + SIM_MS(300));
+    before = b->sim.datagrams;
+    bulk_add(b, 100);
+    ck_assert(bulk_run(b, SIM_S(1)));
+    sim_run(&b->sim, b->sim.now_ns + SIM_MS(100));
+    ck_assert_uint_eq(b->sim.datagrams - before, 2);
+    bulk_free(b);
+}
+END_TEST
+
 /* One acknowledgement for a batch of arrivals, not one for each. */
 START_TEST(conn__few_acknowledgements)
 {
@@ -197,15 +213,11 @@ END_TEST
 static int run(int argc, char **argv)
 {
     const TTest *const tests[] = {
-        conn__handshake_takes_one_round_trip,
-        conn__early_data_confirms,
-        conn__datagram_limit_is_the_smaller,
-        conn__lone_message_is_acknowledged_at_once,
-        conn__few_acknowledgements,
-        conn__small_messages_share_datagrams,
-        conn__trains_keep_to_their_limits,
-        conn__control_overtakes_bulk,
-        conn__pings_when_idle,
+        conn__handshake_takes_one_round_trip, conn__early_data_confirms,
+        conn__datagram_limit_is_the_smaller,  conn__lone_message_is_acknowledged_at_once,
+        conn__lone_message_is_two_packets,    conn__few_acknowledgements,
+        conn__small_messages_share_datagrams, conn__trains_keep_to_their_limits,
+        conn__control_overtakes_bulk,         conn__pings_when_idle,
     };
 
     return SUITE_MAIN(argc, argv, "conn", tests);
