@@ -25,7 +25,7 @@ enum {
     SEND_BUFFERS_MAX = 4096,
     SOCKET_BYTES_DEFAULT = 4 << 20,
     WATCHES_MAX = 8,
-    SPIN_NS = 30000,          /* a wait that short is not worth a sleep */
+    SPIN_NS = 50000,          /* a wait that short is not worth a sleep */
     PROBE_WAITS = 16,         /* so often a wait is tried for being short */
     TAKEN_PER_WAIT = 1 << 19, /* bytes: so that acknowledgements leave between them */
     LEAVE_ROUNDS = 10,        /* how often rdt_uring_free waits for the kernel ... */
