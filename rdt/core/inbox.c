@@ -237,6 +237,7 @@ static void move(struct inbox *inbox, uint32_t slot, const struct rdt_landing *l
     for (uint32_t i = 0; i < m->got.count; i++) {
         const struct extent *part = &m->got.at[i];
 
+        assert(landing->buf); /* bytes have come, so cap is not 0 */
         memcpy((uint8_t *)landing->buf + part->first, from + part->first, part->end - part->first);
     }
     unposted_unlink(inbox, slot);

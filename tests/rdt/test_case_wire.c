@@ -35,7 +35,8 @@ static uint64_t refused(struct bulk *b, int side)
     return s.corrupt + s.malformed + s.stray + s.duplicate + s.pool_full;
 }
 
-static void inject(struct bulk *b, int to, uint8_t *bytes, size_t len)
+/* The bytes may be changed: rdt_input owns them meanwhile. */
+static void inject(struct bulk *b, int to, void *bytes, size_t len)
 {
     struct rdt_arrival arrival = {
         .from = b->sim.addr[!to], .local = b->sim.addr[to], .bytes = bytes, .len = len};

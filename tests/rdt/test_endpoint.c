@@ -85,32 +85,36 @@ START_TEST(endpoint__deadline_is_the_earliest)
 }
 END_TEST
 
+/* What `from` has to say reaches `to` at once.  false: nothing. */
+static bool carry(struct rdt_endpoint *from, struct rdt_endpoint *to, const struct rdt_addr *source,
+                  uint64_t now_ns)
+{
+    static uint8_t buf[65536];
+    struct rdt_train train;
+    bool any = false;
+
+    while (rdt_next_train(from, now_ns, buf, sizeof buf, &train)) {
+        any = true;
+        for (size_t at = 0; at < train.len; at += train.segment_len) {
+            size_t left = train.len - at;
+            struct rdt_arrival arrival = {.from = *source, .local = train.to, .bytes = buf + at};
+
+            arrival.len = left < train.segment_len ? left : train.segment_len;
+            rdt_input(to, &arrival, now_ns);
+        }
+    }
+    return any;
+}
+
 /* Lets two endpoints talk without delay until neither has anything to say. */
 static void talk(struct rdt_endpoint *a, struct rdt_endpoint *b, const struct rdt_addr addr[2],
                  uint64_t now_ns)
 {
-    struct rdt_endpoint *const ep[2] = {a, b};
-    static uint8_t buf[65536];
-    struct rdt_train train;
     bool any = true;
 
     while (any) {
-        any = false;
-        for (int side = 0; side < 2; side++) {
-            while (rdt_next_train(ep[side], now_ns, buf, sizeof buf, &train)) {
-                any = true;
-                for (size_t at = 0; at < train.len; at += train.segment_len) {
-                    size_t left = train.len - at;
-                    struct rdt_arrival arrival = {
-                        .from = addr[side],
-                        .local = addr[!side],
-                        .bytes = buf + at,
-                        .len = left < train.segment_len ? left : train.segment_len};
-
-                    rdt_input(ep[!side], &arrival, now_ns);
-                }
-            }
-        }
+        any = carry(a, b, &addr[0], now_ns);
+        any = carry(b, a, &addr[1], now_ns) || any;
     }
 }
 
