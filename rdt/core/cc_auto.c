@@ -234,13 +234,27 @@ static void reduce_bound(struct cc *cc, const struct cc_ack *ack, uint64_t gain)
     a->bound_bytes = most(scaled(least(a->bound_bytes, flight), gain), datagrams(cc, WINDOW_LEAST));
 }
 
+/* What a round lost beyond the path's own losses and their chance variation (two standard
+ * deviations, counting losses as rare and independent). */
+static uint64_t unexpected_loss(const struct cc *cc)
+{
+    const struct cc_auto *a = &cc->automatic;
+    const struct cc_auto_tally *round = &a->round_tally;
+    const uint64_t expected = scaled(round->lost_bytes + round->acked_bytes, a->random_loss);
+    const uint64_t excess = round->lost_bytes - least(round->lost_bytes, expected);
+
+    return excess * excess > 4 * expected * cc->datagram_bytes ? excess : 0;
+}
+
 /* Once a round trip: did its losses come from a full queue? */
 static void end_round(struct cc *cc, const struct cc_ack *ack)
 {
     struct cc_auto *a = &cc->automatic;
-    const uint64_t lost = share_lost(&a->round_tally);
+    const struct cc_auto_tally unexpected = {.acked_bytes = a->round_tally.acked_bytes,
+                                             .lost_bytes = unexpected_loss(cc)};
+    const uint64_t lost = share_lost(&unexpected);
 
-    if (lost > LOSS_NOTED && a->round_tally.lost_bytes > datagrams(cc, 2) &&
+    if (lost > LOSS_NOTED && unexpected.lost_bytes > datagrams(cc, 2) &&
         has_queue(a, a->round_rtt_ns)) {
         a->filled = true;
         reduce_bound(cc, ack, lost > LOSS_HEAVY ? 700 : 850);
@@ -259,7 +273,10 @@ static void end_cycle(struct cc *cc)
     struct cc_auto *a = &cc->automatic;
     const uint64_t cruise = share_lost(&a->cruise_tally);
     const uint64_t probe = share_lost(&a->probe_tally);
-    const uint64_t random = has_queue(a, a->cruise_rtt_ns) ? 0 : least(cruise, LOSS_MADE_UP);
+    /* Losses beside a queue prove nothing: then the share can only turn out smaller than thought.
+     */
+    const uint64_t random =
+        least(cruise, has_queue(a, a->cruise_rtt_ns) ? a->random_loss : LOSS_MADE_UP);
     uint32_t over = a->probe_gain - ONE;
 
     if (a->cruise_tally.acked_bytes > 0)
