@@ -115,6 +115,18 @@ START_TEST(throughput__five_per_cent_of_loss_is_borne)
 }
 END_TEST
 
+/* A busy machine stretches round trips: that alone makes no congestion of the path's own losses. */
+START_TEST(throughput__loss_beside_a_jittering_round_trip_is_borne)
+{
+    const struct outcome o =
+        measure("rate=1000mbit,delay=500us,jitter=2ms,loss=5%",
+                "rate=1000mbit,delay=500us,jitter=2ms,loss=5%", 200, 600, suite_seed(0));
+
+    ck_assert_double_ge(o.payload_bps, 0.25e9);
+    ck_assert_double_le(o.sent_per_received, 1.08);
+}
+END_TEST
+
 START_TEST(throughput__twenty_per_cent_of_loss_is_borne)
 {
     const struct outcome o = measure("rate=1000mbit,delay=500us,loss=20%",
@@ -170,6 +182,7 @@ int main(int argc, char **argv)
     const TTest *const tests[] = {
         throughput__gigabit_is_used,
         throughput__five_per_cent_of_loss_is_borne,
+        throughput__loss_beside_a_jittering_round_trip_is_borne,
         throughput__twenty_per_cent_of_loss_is_borne,
         throughput__T38_short_queue_of_a_slow_link_is_not_flooded,
         throughput__tiny_round_trips_are_used,
