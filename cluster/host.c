@@ -377,15 +377,17 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* One turn; `until` bounds its sleep. */
+/* One turn; `until` bounds its sleep.  The one that is told to exit does not sleep. */
 static int turn(struct host *host, uint64_t until)
 {
     uint64_t now = rdt_uring_now(host->uring);
-    bool more;
+    bool was_exiting = host->exiting, more;
 
     if (now >= rdt_deadline(host->ep))
         rdt_on_timeout(host->ep, now);
     more = step_all(host, now);
+    if (host->exiting && !was_exiting)
+        until = 0;
     if (host->client.on_turn && now >= host->next_turn_ns && !host->exiting) {
         host->client.on_turn(host->client.state, now);
         host->next_turn_ns = now + (uint64_t)TURN_INTERVAL_MS * NS_PER_MS;

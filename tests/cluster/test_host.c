@@ -397,6 +397,36 @@ START_TEST(host__B06_resolve_names_what_it_cannot_take)
 }
 END_TEST
 
+static uint64_t soon(const void *state)
+{
+    return ((const struct server *)state)->turns ? UINT64_MAX : 0;
+}
+
+static void leave_step(void *state, const struct input *input, uint64_t now_ns, struct actions *out)
+{
+    (void)now_ns;
+    ((struct server *)state)->turns++;
+    if (input->kind == IN_TIME)
+        leave(out, SERVER_DONE, "nobody came");
+}
+
+/* Nothing else happens that could wake it: no connection, no peer, no progress line. */
+START_TEST(host__B23_exit_without_a_connection_is_at_once)
+{
+    struct server server = {.turns = 0};
+    struct host_client client = {
+        .state = &server, .step = leave_step, .deadline = soon, .run = server_run};
+    struct host_config config = {.connections_max = 4};
+    char text[ACTION_TEXT_MAX];
+    struct host *host;
+
+    ck_assert_int_eq(host_open(&host, &config, &client), 0);
+    ck_assert_int_eq(host_run(host, text), SERVER_DONE);
+    ck_assert_str_eq(text, "nobody came");
+    host_free(host);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("host");
@@ -408,6 +438,7 @@ int main(void)
     tcase_add_test(tcase, host__exchange_through_an_impaired_link);
     tcase_add_test(tcase, host__B23_a_signal_becomes_an_input);
     tcase_add_test(tcase, host__B23_a_second_signal_ends_it_at_once);
+    tcase_add_test(tcase, host__B23_exit_without_a_connection_is_at_once);
     tcase_add_test(tcase, host__B06_a_port_in_use_is_an_error_with_errno);
     tcase_add_test(tcase, host__resolve_takes_numbers_and_names);
     tcase_add_test(tcase, host__B06_resolve_names_what_it_cannot_take);
