@@ -70,6 +70,8 @@ static int open_data(struct setup *setup)
         setup->test = NULL;
     }
     setup->normalize = (struct nn_normalize){data->scale, data->mean, data->deviation};
+    if (!nn_normalize_ok(&setup->normalize))
+        return fail(setup, "data.normalize", "the samples would not be finite (f32)");
     return 0;
 }
 

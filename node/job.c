@@ -52,6 +52,7 @@ static int check(const struct job *job, struct nn_error *error)
 {
     const struct body_welcome *welcome = &job->welcome;
     const struct engine *engine = job->engine;
+    const struct nn_normalize normalize = {welcome->scale, welcome->mean, welcome->deviation};
     const char *wrong = NULL;
 
     if (welcome->parameters != nn_model_parameters(engine->model))
@@ -63,6 +64,8 @@ static int check(const struct job *job, struct nn_error *error)
     else if (schedule_leaves_max(&engine->schedule) > TREE_LEAVES_MAX ||
              schedule_eval_leaves(welcome->test.count) > TREE_LEAVES_MAX)
         wrong = "a step of the run has too many leaves";
+    else if (!nn_normalize_ok(&normalize))
+        wrong = "normalized samples of the run are not finite";
     else if (welcome->train.sample_bytes != nn_model_inputs(engine->model) + 4 ||
              (welcome->test.count > 0 && welcome->test.sample_bytes != welcome->train.sample_bytes))
         wrong = "the samples have not the size of the model's input";

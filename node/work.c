@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <cluster/bytes.h>
 #include <node/state.h>
 
 #include <assert.h>
@@ -77,6 +78,19 @@ void work_assign(struct worker *worker, const struct message *head)
     }
 }
 
+static bool labels_fit(const struct worker *worker, const struct body_samples *samples)
+{
+    size_t at = samples->sample_bytes - sizeof(uint32_t); /* the label stands last */
+
+    for (uint32_t i = 0; i < samples->count; i++) {
+        struct wire_reader label = wire_reader(body_samples_at(samples, i) + at, sizeof(uint32_t));
+
+        if (read_u32(&label) >= nn_model_outputs(worker->engine.model))
+            return false;
+    }
+    return true;
+}
+
 void work_samples(struct worker *worker, const struct input *input)
 {
     struct body_samples samples;
@@ -87,6 +101,10 @@ void work_samples(struct worker *worker, const struct input *input)
     data = samples.which == BODY_TEST ? worker->engine.test : worker->engine.train;
     if (!data || samples.sample_bytes != nn_dataset_sample_bytes(data)) {
         worker_give_up(worker, "samples of another size");
+        return;
+    }
+    if (!labels_fit(worker, &samples)) {
+        worker_give_up(worker, "samples with labels that the model has no output for");
         return;
     }
     for (uint32_t i = 0; i < samples.count; i++) {

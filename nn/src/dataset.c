@@ -138,6 +138,13 @@ static bool fill_table(float table[BYTE_VALUES], const struct nn_normalize *norm
     return true;
 }
 
+bool nn_normalize_ok(const struct nn_normalize *normalize)
+{
+    float table[BYTE_VALUES];
+
+    return fill_table(table, normalize);
+}
+
 int nn_dataset_gather(const struct nn_dataset *data, const struct nn_normalize *normalize,
                       const uint64_t *ids, size_t count, float *x, uint32_t *labels)
 {

@@ -125,6 +125,8 @@ def b19_bad_configs():
         expect(lambda c: c["model"].update(input=[99]), r"99")
         expect(lambda c: c["model"].update(loss="huh"), r"model\.loss")
         expect(lambda c: c["data"]["train"].update(images="none.gz"), r"none\.gz")
+        expect(lambda c: c["data"].update(normalize={"deviation": 1e-300}), r"data\.normalize",
+               "finite")
         expect(lambda c: c["data"]["train"].update(labels="few.gz"), r"few\.gz")
         expect(lambda c: c["data"]["train"].update(labels="big.gz"), r"big\.gz")
         expect(lambda c: c["data"]["train"].update(images="cut.gz"), r"cut\.gz")

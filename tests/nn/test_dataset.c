@@ -122,6 +122,8 @@ START_TEST(dataset__refuses_a_normalisation_that_is_not_finite)
     uint32_t label;
 
     put(3);
+    ck_assert(!nn_normalize_ok(&zero));
+    ck_assert(!nn_normalize_ok(&huge));
     ck_assert_int_eq(nn_dataset_gather(data, &zero, ids, 1, x, &label), NN_EINVAL);
     ck_assert_int_eq(nn_dataset_gather(data, &huge, ids, 1, x, &label), NN_EINVAL);
 }

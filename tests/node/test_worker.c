@@ -308,6 +308,44 @@ START_TEST(worker__waits_for_the_samples_it_lacks)
 }
 END_TEST
 
+START_TEST(worker__samples_of_an_unknown_class_end_the_connection)
+{
+    static uint8_t body[BODY_MAX];
+    uint8_t sample[NODE_INPUTS + 4] = {0};
+
+    open_bench();
+    data_store_close(&bench.store);
+    get_ready();
+    sample[NODE_INPUTS] = 200; /* the label */
+    body_samples_start(body, BODY_TRAIN, 1, sizeof sample);
+    body_samples_put(body, 0, 0, sample);
+    hear((struct message){.kind = MSG_SAMPLES}, body, body_samples_len(1, sizeof sample), NULL);
+    ck_assert_ptr_nonnull(did(ACT_ABORT));
+    ck_assert_ptr_nonnull(strstr(must(did(ACT_EVENT))->text, "labels"));
+    close_bench();
+}
+END_TEST
+
+START_TEST(worker__refuses_a_run_whose_samples_are_not_finite)
+{
+    static uint8_t body[BODY_MAX];
+    struct body_welcome welcome;
+    const struct action *action;
+
+    open_bench();
+    tick();
+    connect_bench();
+    ck_assert(body_welcome_decode(&welcome, bench.problem->welcome, bench.problem->welcome_len));
+    welcome.deviation = 1e-300;
+    hear((struct message){.kind = MSG_WELCOME}, body, body_welcome_encode(&welcome, body), NULL);
+    compute();
+    action = must(did(ACT_EXIT));
+    ck_assert_int_eq(action->code, WORKER_NOT_STARTED);
+    ck_assert_ptr_nonnull(strstr(action->text, "not finite"));
+    close_bench();
+}
+END_TEST
+
 START_TEST(worker__evaluates_test_leaves)
 {
     struct action post;
@@ -509,6 +547,8 @@ int main(void)
     tcase_add_test(tcase, worker__new_weights_free_the_place_of_the_old_ones);
     tcase_add_test(tcase, worker__weights_in_use_are_not_overwritten);
     tcase_add_test(tcase, worker__waits_for_the_samples_it_lacks);
+    tcase_add_test(tcase, worker__samples_of_an_unknown_class_end_the_connection);
+    tcase_add_test(tcase, worker__refuses_a_run_whose_samples_are_not_finite);
     tcase_add_test(tcase, worker__evaluates_test_leaves);
     tcase_add_test(tcase, worker__tries_again_ever_more_slowly);
     tcase_add_test(tcase, worker__patience_ends);

@@ -214,6 +214,9 @@ struct nn_normalize {
     double deviation;
 };
 
+/* Is it finite for every byte? */
+bool nn_normalize_ok(const struct nn_normalize *normalize);
+
 /* Gathers samples into a batch: x (count, inputs) and labels (count).  NN_EMISSING names nothing:
  * check nn_dataset_has first.  NN_EINVAL: the table would hold what is not finite. */
 int nn_dataset_gather(const struct nn_dataset *data, const struct nn_normalize *normalize,
