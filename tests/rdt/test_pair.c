@@ -339,12 +339,12 @@ static void draw_endpoint(struct world *w, struct rdt_config *config)
     if (chance(w, 30))
         config->incoming_max = 1 + (uint32_t)draw(w, 8);
     if (chance(w, 30)) {
-        config->pool_message_max = 256 << draw(w, 9);
+        config->pool_message_max = 256u << draw(w, 9);
         config->pool_bytes = config->pool_message_max * (4 + draw(w, 8));
     }
     if (chance(w, 20)) {
         config->cc = RDT_CC_FIXED;
-        config->fixed_window = 3000 << draw(w, 9);
+        config->fixed_window = UINT64_C(3000) << draw(w, 9);
     }
 }
 
