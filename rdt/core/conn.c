@@ -170,9 +170,24 @@ void conn_open(struct conn *c, uint64_t now_ns)
     conn_on_idle(c, now_ns);
 }
 
+/* The peer has not heard of us since: it lives, and what should have confirmed was lost. */
+static bool is_accept_again(const struct conn *c, const struct handshake_accept *accept)
+{
+    return !c->incoming && (c->state == CONN_OPEN || c->state == CONN_FLUSHING) &&
+           accept->status == HANDSHAKE_ACCEPTED && accept->cid == c->peer_cid &&
+           memcmp(accept->client_nonce, c->client_nonce, FRAME_NONCE) == 0 &&
+           memcmp(accept->server_nonce, c->server_nonce, FRAME_NONCE) == 0;
+}
+
 void conn_on_accept(struct conn *c, const struct handshake_accept *accept,
                     const struct rdt_addr *local, uint64_t now_ns)
 {
+    if (is_accept_again(c, accept)) {
+        c->stats.duplicate++;
+        c->confirm_due = true;
+        c->valid_ns = now_ns;
+        return;
+    }
     if (c->state != CONN_CONNECTING ||
         memcmp(accept->client_nonce, c->client_nonce, FRAME_NONCE) != 0) {
         c->stats.stray++;

@@ -288,6 +288,30 @@ START_TEST(t29__lost_confirm)
 }
 END_TEST
 
+static bool drop_answers_for_a_while(struct bulk *b, int side, struct rdt_arrival *datagram)
+{
+    return side == 1 || ((const uint8_t *)datagram->bytes)[8] == FRAME_INIT ||
+           b->sim.now_ns >= SIM_S(4);
+}
+
+/* A server that repeats its ACCEPT is alive, however long it hears nothing else. */
+START_TEST(t29__repeated_accept_is_a_sign_of_life)
+{
+    struct bulk *b = bulk_make();
+
+    set_links(b, delay_only(SIM_MS(1)));
+    b->on_datagram = drop_answers_for_a_while;
+    bulk_open(b);
+    ck_assert_uint_ge(b->sim.now_ns, SIM_S(4));
+    ck_assert_uint_le(b->sim.now_ns, SIM_S(4) + SIM_MS(500));
+    bulk_add(b, 1000);
+    ck_assert(bulk_run(b, SIM_S(1)));
+    ck_assert_uint_gt(sim_stats(&b->sim, 0).duplicate, 0);
+    ck_assert_uint_eq(sim_stats(&b->sim, 0).stray, 0);
+    bulk_free(b);
+}
+END_TEST
+
 /* 30 % of everything lost both ways, or damaged, a thousand seeds: connects and delivers. */
 static void run_bad_path(struct rdt_link_config path)
 {
@@ -443,6 +467,7 @@ int main(int argc, char **argv)
         t27__idle_connection_lives,
         t29__lost_handshake_packets,
         t29__lost_confirm,
+        t29__repeated_accept_is_a_sign_of_life,
         t30__thirty_percent_loss,
         t30__thirty_percent_corruption,
         t31__no_answer,
