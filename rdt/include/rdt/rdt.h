@@ -256,7 +256,8 @@ enum rdt_event_kind {
     RDT_EV_OFFER,     /* a message larger than pool_message_max waits for a posted buffer */
     RDT_EV_RELEASED,  /* the body of a sent message is yours again, exactly once */
     RDT_EV_WRITABLE,  /* after RDT_EAGAIN: there is room again */
-    RDT_EV_CLOSED,    /* the last event of a connection; posted buffers are yours again */
+    RDT_EV_CLOSED, /* the last event of a connection; posted buffers are yours again.  The farewell
+                      to the peer may still wait in rdt_next_train: pull it before rdt_free */
 };
 
 enum rdt_closed {
