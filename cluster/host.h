@@ -37,6 +37,10 @@ struct host_config {
                               (loopback: up to 65507), and lost more at once under --impair */
 };
 
+/* Call it first: streams that the caller has closed become /dev/null, or what is printed would go
+ * into the first file or socket that is opened. */
+void host_keep_stdio(void);
+
 struct host; /* opaque */
 
 enum { HOST_EXIT_FAILED = 1, HOST_EXIT_STOPPED = 4 };

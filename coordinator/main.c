@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* gradwire-coordinator: what each command does, in order. */
+#include <cluster/host.h>
 #include <coordinator/args.h>
 #include <coordinator/local.h>
 #include <coordinator/remote.h>
@@ -105,6 +106,7 @@ int main(int argc, char **argv)
     struct args args;
     char why[ARGS_WHY_MAX];
 
+    host_keep_stdio();
     if (args_read(&args, argc, argv, why) < 0)
         return say(EXIT_USAGE, why);
     switch (args.command) {

@@ -200,6 +200,7 @@ int main(int argc, char **argv)
     char why[WHY_MAX] = "";
     int code;
 
+    host_keep_stdio();
     if (read_args(&args, argc, argv, why) < 0) {
         fprintf(stderr, "gradwire-node: %s\n", why);
         return EXIT_BAD_USAGE;

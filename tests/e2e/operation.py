@@ -193,6 +193,15 @@ def b22_disk():
                 check(text.endswith("}\n"), f"half a line: {text[-80:]}")
 
 
+def closed_streams():
+    """Nobody listens: files and sockets must not take the places of stdin, stdout and stderr."""
+    with Place(epochs=1) as place:
+        for nodes in (0, 2):
+            finish(place.coordinator("train", "run.json", "--out", f"n{nodes}", "--standalone", nodes,
+                                     preexec_fn=lambda: os.closerange(0, 3)))
+        check(place.steps("n0")[-1]["loss"] == place.steps("n2")[-1]["loss"], "they differ")
+
+
 def stopped_by(number):
     with Place(epochs=1000) as place:
         for nodes in (0, 2):
@@ -295,5 +304,5 @@ def not_finite():
 if __name__ == "__main__":
     main({function.__name__: function for function in (
         b04_any_order, b04_half_a_minute, b05_too_few_nodes, b06_addresses, b18_garbage, b19_bad_configs, usage,
-        b21_kernel, b22_disk, b23_interrupted, b23_terminated, killed_local_node,
+        b21_kernel, b22_disk, closed_streams, b23_interrupted, b23_terminated, killed_local_node,
         killed_remote_node, lost_coordinator, node_gives_up, not_finite)})
