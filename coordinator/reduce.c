@@ -152,14 +152,31 @@ void reduce_reset(struct coord *coord)
     coord->landings_count = 0;
 }
 
+static bool evaluated_fits(const struct coord *coord, const struct input *input)
+{
+    const struct message *head = &input->head;
+    uint64_t samples = nn_dataset_count(coord->config.test);
+
+    if (head->count > coord->eval_leaves || head->first > coord->eval_leaves - head->count ||
+        !body_evaluated_ok(head->count, input->body_len))
+        return false;
+    for (uint32_t i = 0; i < head->count; i++)
+        if (body_evaluated_get(input->body, i).correct >
+            schedule_eval_leaf(samples, head->first + i).count)
+            return false;
+    return true;
+}
+
 void reduce_evaluated(struct coord *coord, struct member *member, const struct input *input)
 {
     const struct message *head = &input->head;
 
-    if (coord->phase != PHASE_EVAL || head->step != coord->step ||
-        head->count > coord->eval_leaves || head->first > coord->eval_leaves - head->count ||
-        !body_evaluated_ok(head->count, input->body_len))
+    if (coord->phase != PHASE_EVAL || head->step != coord->step)
         return;
+    if (!evaluated_fits(coord, input)) {
+        member_drop(coord, member, RDT_CLOSED_PROTOCOL);
+        return;
+    }
     for (uint32_t i = 0; i < head->count; i++) {
         struct body_result result = body_evaluated_get(input->body, i);
         struct eval_leaf *leaf = &coord->evals[head->first + i];

@@ -37,6 +37,7 @@ static void open_bench_for(const struct arena_config *chosen, uint32_t nodes)
     coord.welcome_len = bench.problem->welcome_len;
     coord.model = bench.problem->model;
     coord.train = bench.problem->train;
+    coord.test = bench.problem->test;
     coord.schedule = bench.problem->schedule;
     coord.optim = bench.problem->optim;
     coord.fingerprint = bench.problem->fingerprint;
@@ -218,6 +219,17 @@ static void land(uint32_t idx, struct landing_of landing, struct span span, floa
                         .user = landing.user});
 }
 
+/* Commits what it has just given out. */
+static void compute(void)
+{
+    const struct action *action = did(ACT_COMPUTE);
+    void *job = action ? action->job : NULL;
+
+    ck_assert_ptr_nonnull(job);
+    coord_run(bench.coord, job);
+    feed((struct input){.kind = IN_COMPUTED, .job = job});
+}
+
 START_TEST(members__covered_partials_are_dropped_and_must_agree)
 {
     static uint8_t body[BODY_MAX];
@@ -293,6 +305,32 @@ START_TEST(members__a_partial_of_another_length_costs_the_connection)
     ck_assert_ptr_nonnull(did(ACT_EXIT));
     ck_assert_int_eq(the_exit()->code, EXIT_NODES);
     ck_assert_ptr_nonnull(strstr(the_exit()->text, "protocol-error"));
+    close_bench();
+}
+END_TEST
+
+START_TEST(members__more_correct_samples_than_there_are_cost_the_connection)
+{
+    const struct arena_config one_step = {.samples = 8,
+                                          .test_samples = 10,
+                                          .batch = 8,
+                                          .leaf = 8,
+                                          .epochs = 1,
+                                          .hidden = 16,
+                                          .lr = 0.1};
+    const struct body_result result = {.loss = 1, .correct = 11};
+    static uint8_t body[BODY_MAX];
+
+    open_bench_for(&one_step, 1);
+    join(0, 1);
+    ready(0);
+    land(0, landing_of((struct span){0, 1}), (struct span){0, 1}, 0);
+    compute();
+    ck_assert(sent(MSG_EVAL));
+    body_evaluated_put(body, 0, &result);
+    hear(0, (struct message){.kind = MSG_EVALUATED, .step = 1, .count = 1}, body,
+         body_evaluated_len(1));
+    ck_assert_ptr_nonnull(did(ACT_ABORT));
     close_bench();
 }
 END_TEST
@@ -401,6 +439,7 @@ int main(void)
     tcase_add_test(tcase, members__who_computes_another_sum_is_named);
     tcase_add_test(tcase, members__a_partial_of_another_length_costs_the_connection);
     tcase_add_loop_test(tcase, members__strangers_change_nothing, 0, 20);
+    tcase_add_test(tcase, members__more_correct_samples_than_there_are_cost_the_connection);
     tcase_add_test(tcase, members__a_full_table_turns_strangers_away);
     tcase_add_test(tcase, members__sixty_four_nodes_share_thousands_of_leaves);
     tcase_add_test(tcase, members__failure_from_outside_ends_the_run);
