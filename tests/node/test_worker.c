@@ -219,6 +219,25 @@ START_TEST(worker__computes_when_step_and_weights_are_there)
 }
 END_TEST
 
+START_TEST(worker__never_computes_with_the_weights_of_another_step)
+{
+    struct action first, later;
+
+    open_bench();
+    get_ready();
+    first = *must(did(ACT_POST));
+    later = bench.actions.items[1];
+    ck_assert_int_eq(later.kind, ACT_POST);
+    ck_assert_uint_eq(later.head.step, 1);
+    give_weights(&first);
+    hear((struct message){.kind = MSG_STEP, .step = 1, .first = 0, .count = 4}, NULL, 0, NULL);
+    ck_assert_ptr_null(did(ACT_COMPUTE));
+    give_weights(&later);
+    ck_assert_ptr_nonnull(did(ACT_COMPUTE));
+    close_bench();
+}
+END_TEST
+
 START_TEST(worker__sends_one_partial_for_each_subtree)
 {
     struct action post;
@@ -543,6 +562,7 @@ int main(void)
     tcase_add_test(tcase, worker__joins_by_name_and_instance);
     tcase_add_test(tcase, worker__posts_weights_before_it_is_ready);
     tcase_add_test(tcase, worker__computes_when_step_and_weights_are_there);
+    tcase_add_test(tcase, worker__never_computes_with_the_weights_of_another_step);
     tcase_add_test(tcase, worker__sends_one_partial_for_each_subtree);
     tcase_add_test(tcase, worker__new_weights_free_the_place_of_the_old_ones);
     tcase_add_test(tcase, worker__weights_in_use_are_not_overwritten);

@@ -64,13 +64,18 @@ START_TEST(outbox__nothing_begins_without_credit)
     outbox_credit(&outbox, 1024, 1);
     ck_assert(next(1400, &piece));
     ck_assert_int_eq(put(1, 0), 0);
-    outbox_credit(&outbox, 1024 + 256, 1); /* and one message */
+    outbox_credit(&outbox, 1024 + 255, 2); /* what the first one cost is spent */
     ck_assert(!next(1400, &piece));
     outbox_credit(&outbox, 1024 + 256, 2);
     ck_assert(next(1400, &piece));
+    ck_assert_int_eq(put(1, 0), 0);
+    outbox_credit(&outbox, 1024 + 512, 2); /* and two messages */
+    ck_assert(!next(1400, &piece));
+    outbox_credit(&outbox, 1024 + 512, 3);
+    ck_assert(next(1400, &piece));
     outbox_credit(&outbox, 0, 0); /* limits never shrink */
-    ck_assert_uint_eq(outbox.credit_limit, 1024 + 256);
-    ck_assert_uint_eq(outbox.messages_limit, 2);
+    ck_assert_uint_eq(outbox.credit_limit, 1024 + 512);
+    ck_assert_uint_eq(outbox.messages_limit, 3);
     free(memory);
 }
 END_TEST
