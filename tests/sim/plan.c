@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ uint64_t plan_random(uint64_t *state)
 
 static uint64_t below(uint64_t *state, uint64_t bound)
 {
+    assert(bound > 0);
     return plan_random(state) % bound;
 }
 
@@ -134,13 +136,14 @@ void plan_make_perfect(struct plan *plan, uint32_t problem, uint32_t nodes)
     plan->problem = problem;
     plan->nodes = nodes;
     plan->processes = nodes;
-    for (uint32_t i = 0; i < nodes; i++)
+    for (uint32_t i = 0; i < nodes; i++) {
         plan->node[i] = (struct plan_node){.kill_ns = PLAN_NEVER,
                                            .identity = i,
                                            .data = i % 2 ? PLAN_DATA_NONE : PLAN_DATA_RIGHT,
                                            .slowness = 1,
                                            .up.delay_ns = ms / 2,
                                            .down.delay_ns = ms / 2};
+    }
 }
 
 /* ---------- for people ---------- */
