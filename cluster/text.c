@@ -2,6 +2,7 @@
 #include <cluster/text.h>
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,4 +39,12 @@ void text_append(char *out, size_t cap, const char *format, ...)
     va_start(args, format);
     write_at(out + len, cap - len, format, args);
     va_end(args);
+}
+
+const char *text_number(double value, int digits, char out[TEXT_NUMBER_MAX])
+{
+    if (!isfinite(value))
+        return "null";
+    text_format(out, TEXT_NUMBER_MAX, "%.*g", digits, value);
+    return out;
 }

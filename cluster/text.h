@@ -17,4 +17,8 @@ __attribute__((format(printf, 3, 4))) void text_format(char *out, size_t cap, co
 __attribute__((format(printf, 3, 4))) void text_append(char *out, size_t cap, const char *format,
                                                        ...);
 
+/* A number of a JSON document: null for what JSON has no word for. */
+enum { TEXT_NUMBER_MAX = 40 };
+const char *text_number(double value, int digits, char out[TEXT_NUMBER_MAX]);
+
 #endif

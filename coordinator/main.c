@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gradwire-coordinator: what each command does, in order. */
 #include <cluster/host.h>
+#include <cluster/text.h>
 #include <coordinator/args.h>
 #include <coordinator/local.h>
 #include <coordinator/remote.h>
@@ -68,6 +69,7 @@ static int eval_with(const struct args *args, struct setup *setup)
     float *weights = nn_floats(parameters);
     struct nn_error error = {.key = ""};
     uint64_t correct, samples;
+    char number[TEXT_NUMBER_MAX];
     double loss;
     int code = EXIT_DONE;
 
@@ -81,11 +83,11 @@ static int eval_with(const struct args *args, struct setup *setup)
         code = say(EXIT_OTHER, "not enough memory to evaluate");
     if (code == EXIT_DONE) {
         samples = nn_dataset_count(setup->test);
-        printf(args->json ? "{\"test_accuracy\": %.6f, \"test_loss\": %.9g, \"correct\": %llu, "
+        printf(args->json ? "{\"test_accuracy\": %.6f, \"test_loss\": %s, \"correct\": %llu, "
                             "\"samples\": %llu}\n"
-                          : "test accuracy %.6f  loss %.9g  (%llu of %llu)\n",
-               (double)correct / (double)samples, loss, (unsigned long long)correct,
-               (unsigned long long)samples);
+                          : "test accuracy %.6f  loss %s  (%llu of %llu)\n",
+               (double)correct / (double)samples, text_number(loss, 9, number),
+               (unsigned long long)correct, (unsigned long long)samples);
     }
     nn_floats_free(weights);
     return code;

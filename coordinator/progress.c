@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <coordinator/progress.h>
 
+#include <cluster/text.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,14 +59,15 @@ static void show_step(struct progress *progress, uint64_t now_ns)
                       ? (double)(now_ns - progress->begun_ns) * 1e-9 *
                             (double)(progress->steps - last->step - 1) / (double)progress->done
                       : 0;
+    char loss[TEXT_NUMBER_MAX];
 
     if (progress->json) {
         fprintf(stderr,
                 "{\"step\": %" PRIu64 ", \"steps\": %" PRIu64 ", \"epoch\": %" PRIu32
-                ", \"loss\": %.6g, \"samples_per_s\": %.1f, \"nodes\": %" PRIu32
+                ", \"loss\": %s, \"samples_per_s\": %.1f, \"nodes\": %" PRIu32
                 ", \"bytes_retransmitted\": %" PRIu64 ", \"eta_s\": %.0f}\n",
-                last->step + 1, progress->steps, last->epoch + 1, last->loss, rate, last->nodes,
-                progress->retransmitted, left);
+                last->step + 1, progress->steps, last->epoch + 1, text_number(last->loss, 6, loss),
+                rate, last->nodes, progress->retransmitted, left);
     } else {
         fprintf(stderr,
                 "%sepoch %" PRIu32 "/%" PRIu64 "  step %" PRIu64 "/%" PRIu64
@@ -83,11 +86,12 @@ static void show_step(struct progress *progress, uint64_t now_ns)
 static void show_eval(struct progress *progress, const struct record *record)
 {
     double accuracy = (double)record->correct / (double)record->samples;
+    char loss[TEXT_NUMBER_MAX];
 
     end_line(progress);
     if (progress->json) {
-        fprintf(stderr, "{\"epoch\": %" PRIu32 ", \"test_accuracy\": %.6f, \"test_loss\": %.6g}\n",
-                record->epoch + 1, accuracy, record->loss);
+        fprintf(stderr, "{\"epoch\": %" PRIu32 ", \"test_accuracy\": %.6f, \"test_loss\": %s}\n",
+                record->epoch + 1, accuracy, text_number(record->loss, 6, loss));
     } else {
         fprintf(
             stderr,

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FILE_MAX = RUNDIR_PATH_MAX + 64, JSON_NUMBER_MAX = 40 };
+enum { FILE_MAX = RUNDIR_PATH_MAX + 64 };
 
 static void fail(struct rundir *dir, const char *what, const char *path)
 {
@@ -124,15 +124,6 @@ void rundir_discard(struct rundir *dir)
     rmdir(dir->path);
 }
 
-/* JSON has no word for a number that is none. */
-static const char *number(double value, char out[JSON_NUMBER_MAX])
-{
-    if (value - value != 0)
-        return "null";
-    text_format(out, JSON_NUMBER_MAX, "%.17g", value);
-    return out;
-}
-
 /* Ends a line.  One that did not reach the disk whole is taken back. */
 static void end_line(struct rundir *dir, FILE *file, long *whole, const char *name)
 {
@@ -147,15 +138,15 @@ static void end_line(struct rundir *dir, FILE *file, long *whole, const char *na
 
 void rundir_step(struct rundir *dir, const struct record *record)
 {
-    char loss[JSON_NUMBER_MAX];
+    char loss[TEXT_NUMBER_MAX];
 
     if (dir->failed)
         return;
     fprintf(dir->steps,
             "{\"step\":%" PRIu64 ",\"epoch\":%" PRIu32 ",\"loss\":%s,\"samples\":%" PRIu64
             ",\"weights_xxh3\":\"%s\",\"nodes\":%" PRIu32 ",\"seconds\":%.6f}\n",
-            record->step, record->epoch, number(record->loss, loss), record->samples, record->hash,
-            record->nodes, (double)record->taken_ns * 1e-9);
+            record->step, record->epoch, text_number(record->loss, 17, loss), record->samples,
+            record->hash, record->nodes, (double)record->taken_ns * 1e-9);
     end_line(dir, dir->steps, &dir->steps_len, "run.jsonl");
 }
 
@@ -232,14 +223,14 @@ void summary_print(const struct summary *summary, bool one_line, char *out, size
 {
     const char *gap = one_line ? "" : "\n  ";
     const char *sep = one_line ? ", " : ",\n  ";
-    char loss[JSON_NUMBER_MAX];
+    char loss[TEXT_NUMBER_MAX];
 
     out[0] = '\0';
     put(out, cap, "{%s\"outcome\": \"%s\"%s\"steps\": %" PRIu64 "%s\"final_loss\": %s", gap,
-        summary->outcome, sep, summary->steps, sep, number(summary->final_loss, loss));
+        summary->outcome, sep, summary->steps, sep, text_number(summary->final_loss, 17, loss));
     if (summary->has_test)
         put(out, cap, "%s\"test_accuracy\": %.6f%s\"test_loss\": %s", sep, summary->test_accuracy,
-            sep, number(summary->test_loss, loss));
+            sep, text_number(summary->test_loss, 17, loss));
     put(out, cap, "%s\"samples_per_s\": %.1f%s\"seconds\": %.3f", sep, summary->samples_per_s, sep,
         summary->seconds);
     put(out, cap, "%s\"nodes\": %" PRIu32 "%s\"bytes_sent\": %" PRIu64, sep, summary->nodes, sep,

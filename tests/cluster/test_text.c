@@ -3,6 +3,7 @@
 #include <cluster/text.h>
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,16 @@ START_TEST(hash64__is_xxh3)
 }
 END_TEST
 
+START_TEST(text__numbers_are_json)
+{
+    char out[TEXT_NUMBER_MAX];
+
+    ck_assert_str_eq(text_number(0.25, 6, out), "0.25");
+    ck_assert_str_eq(text_number((double)INFINITY, 6, out), "null");
+    ck_assert_str_eq(text_number(-(double)NAN, 17, out), "null");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("text");
@@ -48,6 +59,7 @@ int main(void)
     SRunner *runner;
     int failed;
 
+    tcase_add_test(tcase, text__numbers_are_json);
     tcase_add_test(tcase, text__is_cut_and_terminated);
     tcase_add_test(tcase, text__a_line_stays_one_line);
     tcase_add_test(tcase, hash64__is_xxh3);
