@@ -30,6 +30,9 @@ enum {
     TURN_INTERVAL_MS = 250, /* of on_turn */
     FLUSH_MS = 2000,        /* for what is under way when the step function is done */
     NS_PER_MS = 1000000,
+    DATAGRAM_DEFAULT = 1452, /* and the least, as in docs/protocol.md, section 10 */
+    DATAGRAM_MIN = 548,
+    IP_UDP_BYTES = 28,
 };
 
 /* Jobs on their way to the compute thread and back.  Under the mutex but for `wake`. */
@@ -182,13 +185,25 @@ static void stop_thread(struct host *host)
 
 /* ---------- open and free ---------- */
 
+/* The path MTU is not probed for yet.  A real route fragments what is too large for it, the
+ * simulated one drops it: so the datagrams are made to fit. */
+static uint32_t datagram_max(const struct host_config *config)
+{
+    uint32_t max = config->datagram_max ? config->datagram_max : DATAGRAM_DEFAULT;
+    uint32_t mtu = config->impaired ? config->impair.mtu : 0;
+
+    if (mtu < IP_UDP_BYTES + DATAGRAM_MIN)
+        return max;
+    return mtu - IP_UDP_BYTES < max ? mtu - IP_UDP_BYTES : max;
+}
+
 static int open_endpoint(struct host *host)
 {
     struct rdt_config config = {
         .size = sizeof config,
         .listen = host->config.listen,
         .connections_max = host->config.connections_max,
-        .datagram_max = host->config.datagram_max,
+        .datagram_max = datagram_max(&host->config),
         .dead_ns = host->config.dead_ns,
     };
 

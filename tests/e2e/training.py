@@ -125,7 +125,8 @@ def bad_links():
         for node in nodes:
             finish(node)
         place.train("b", "--standalone", 0)
-        same_weights(place, ["a", "b"])
+        place.train("c", "--standalone", 2, "--impair", "mtu=576")
+        same_weights(place, ["a", "b", "c"])
 
 
 def samples_are_sent():
