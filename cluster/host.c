@@ -90,6 +90,7 @@ static void watch_signals(struct rdt_uring *uring)
     atomic_store(&stops_wake, uring);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL); /* the terminal has gone */
 }
 
 /* The handlers stay: until the process ends a late signal must not cut off its last words. */

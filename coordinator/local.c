@@ -192,6 +192,7 @@ int local_train(struct session *session, uint32_t threads)
 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL); /* the terminal has gone */
     if (code == 0) {
         session_event(session, "view view=1 nodes=0 reason=in-process");
         code = all_steps(&local);

@@ -21,7 +21,7 @@
 #include <cblas.h>
 #include <dlfcn.h>
 
-enum { KERNEL_NAME_MAX = 32, NOTE_MAX = 256 };
+enum { KERNEL_NAME_MAX = 32, NOTE_MAX = 256, BLAS_ROOM = 512 << 20 };
 
 #define CORETYPE "OPENBLAS_CORETYPE"
 
@@ -51,6 +51,16 @@ static bool resolve(void *handle, const char *name, void *function, size_t size)
     return symbol != NULL;
 }
 
+/* OpenBLAS asks for memory by the 128 MiB, and again for ever when it does not get them. */
+static bool has_room(void)
+{
+    void *volatile room = malloc(BLAS_ROOM); /* volatile: the compiler may not do without */
+    const bool got = room != NULL;
+
+    free(room);
+    return got;
+}
+
 static int load(struct library *out, struct nn_error *error)
 {
     /* The build with threads of its own: the OpenMP one would start a team in every caller. */
@@ -60,6 +70,11 @@ static int load(struct library *out, struct nn_error *error)
     get_corename_fn *get_corename;
     set_num_threads_fn *set_num_threads;
 
+    if (!has_room()) {
+        nn_fail(error, NN_ENOMEM, NULL,
+                "OpenBLAS needs %d MiB of memory, which is more than there is", BLAS_ROOM >> 20);
+        return NN_ENOMEM;
+    }
     for (size_t i = 0; i < sizeof names / sizeof names[0] && lib.handle == NULL; i++)
         lib.handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (lib.handle == NULL) {
