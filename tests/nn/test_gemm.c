@@ -316,6 +316,43 @@ START_TEST(matmul__is_the_plain_product)
 }
 END_TEST
 
+/* In double, rounded once: for sums and differences that is what floats alone would give. */
+START_TEST(combine__adds_subtracts_and_averages)
+{
+    static float a[1000], b[1000], c[1000];
+    const struct nn_combination add = {.count = 1000, .x = 1, .y = 1};
+    const struct nn_combination subtract = {.count = 1000, .x = 1, .y = -1};
+    const struct nn_combination mean = {.count = 999, .x = 0.25, .y = 0.75};
+
+    fill(a, 1000, 3);
+    fill(b, 1000, 4);
+    nn_combine(&add, a, b, c);
+    for (size_t i = 0; i < 1000; i++)
+        ck_assert(c[i] >= a[i] + b[i] && c[i] <= a[i] + b[i]);
+    nn_combine(&subtract, a, b, c);
+    for (size_t i = 0; i < 1000; i++)
+        ck_assert(c[i] >= a[i] - b[i] && c[i] <= a[i] - b[i]);
+    c[999] = 42;
+    nn_combine(&mean, a, b, c);
+    for (size_t i = 0; i < 999; i++)
+        ck_assert_double_eq_tol((double)c[i], 0.25 * (double)a[i] + 0.75 * (double)b[i], 1e-6);
+    ck_assert_double_eq((double)c[999], 42);
+}
+END_TEST
+
+START_TEST(product__fingerprint_is_a_constant_of_the_kernel)
+{
+    uint64_t first = 0, second = 1;
+
+    open_here();
+    nn_thread_init();
+    ck_assert_int_eq(nn_product_fingerprint(&first), 0);
+    ck_assert_int_eq(nn_product_fingerprint(&second), 0);
+    ck_assert_uint_eq(first, second);
+    ck_assert_uint_ne(first, 0);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -333,6 +370,8 @@ int main(void)
         gemm__starts_no_thread,
         thread__flushes_denormals,
         matmul__is_the_plain_product,
+        combine__adds_subtracts_and_averages,
+        product__fingerprint_is_a_constant_of_the_kernel,
     };
 
     return RUN_SUITE("gemm", tests);

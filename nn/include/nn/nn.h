@@ -72,6 +72,19 @@ void nn_thread_init(void);
 /* c (m, n) = a (m, k) times b (k, n), row-major: the matrix service's door to BLAS. */
 void nn_matmul(size_t m, size_t n, size_t k, const float *a, const float *b, float *c);
 
+/* Weighted sums of matrices: x = y = 1 adds, x = y = 1/2 is the mean. */
+struct nn_combination {
+    size_t count; /* elements */
+    double x, y;
+};
+
+/* c = x a + y b, computed in double and rounded once. */
+void nn_combine(const struct nn_combination *combination, const float *a, const float *b, float *c);
+
+/* A hash of what nn_matmul and nn_combine give for fixed operands of several shapes: machines whose
+ * fingerprints agree give the same bits. */
+int nn_product_fingerprint(uint64_t *out);
+
 /* ---------- models ---------- */
 
 struct nn_model; /* opaque, immutable after nn_model_open: threads may share it */
