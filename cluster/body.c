@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <cluster/body.h>
 #include <cluster/bytes.h>
+#include <cluster/message.h>
 
 #include <math.h>
 
@@ -163,6 +164,83 @@ bool body_welcome_decode(struct body_welcome *out, const uint8_t *body, size_t l
     if (!read_done(&r) || !welcome_sane(&welcome))
         return false;
     *out = welcome;
+    return true;
+}
+
+/* Bytes of `rows` rows of floats; false: more than a message holds. */
+static bool fits_message(uint64_t rows, uint64_t floats)
+{
+    uint64_t bytes;
+
+    return !__builtin_mul_overflow(rows, floats, &bytes) &&
+           !__builtin_mul_overflow(bytes, sizeof(float), &bytes) &&
+           bytes <= UINT32_MAX - MESSAGE_HEADER;
+}
+
+static bool fits_memory(uint64_t rows, uint64_t floats)
+{
+    uint64_t bytes;
+
+    return !__builtin_mul_overflow(rows, floats, &bytes) && bytes <= SIZE_MAX / 8;
+}
+
+bool body_product_ok(const struct body_product *product)
+{
+    if (product->rows == 0 || product->inner == 0 || product->cols == 0)
+        return false;
+    if (product->block_rows == 0 || product->block_rows > product->rows)
+        return false;
+    if (product->depth == 0 || product->depth > BODY_DEPTH_MAX)
+        return false;
+    if (product->op == BODY_COMBINE && product->inner != product->cols)
+        return false;
+    /* BLAS counts in int. */
+    if (product->op == BODY_MULTIPLY && (product->block_rows > INT32_MAX ||
+                                         product->inner > INT32_MAX || product->cols > INT32_MAX))
+        return false;
+    return isfinite(product->x) && isfinite(product->y) &&
+           fits_message(product->block_rows, product->inner) &&
+           fits_message(product->block_rows, product->cols) &&
+           fits_memory(product->rows, product->inner) &&
+           fits_memory(product->rows, product->cols) && fits_memory(product->inner, product->cols);
+}
+
+size_t body_product_encode(const struct body_product *product, uint8_t out[BODY_PRODUCT_BYTES])
+{
+    struct wire_writer w = wire_writer(out, BODY_PRODUCT_BYTES);
+
+    assert(body_product_ok(product));
+    write_u8(&w, (uint8_t)product->op);
+    write_u64(&w, product->rows);
+    write_u64(&w, product->inner);
+    write_u64(&w, product->cols);
+    write_u64(&w, product->block_rows);
+    write_u32(&w, product->depth);
+    write_f64(&w, product->x);
+    write_f64(&w, product->y);
+    write_text(&w, product->kernel, sizeof product->kernel);
+    return w.len;
+}
+
+bool body_product_decode(struct body_product *out, const uint8_t *body, size_t len)
+{
+    struct wire_reader r = wire_reader(body, len);
+    uint8_t op = read_u8(&r);
+    struct body_product product = {.rows = read_u64(&r)};
+
+    product.inner = read_u64(&r);
+    product.cols = read_u64(&r);
+    product.block_rows = read_u64(&r);
+    product.depth = read_u32(&r);
+    product.x = read_f64(&r);
+    product.y = read_f64(&r);
+    read_text(&r, product.kernel, sizeof product.kernel);
+    if (!read_done(&r) || op > BODY_COMBINE)
+        return false;
+    product.op = (enum body_op)op;
+    if (!body_product_ok(&product))
+        return false;
+    *out = product;
     return true;
 }
 

@@ -63,6 +63,36 @@ struct body_welcome {
 size_t body_welcome_encode(const struct body_welcome *welcome, uint8_t out[BODY_MAX]);
 bool body_welcome_decode(struct body_welcome *out, const uint8_t *body, size_t len);
 
+/* ---------- WELCOME of a run whose purpose is a product: C = op(A, B), in blocks of rows
+ * ---------- */
+
+enum {
+    BODY_PRODUCT_BYTES = 256, /* enough for any */
+    BODY_DEPTH_MAX = 32,
+    BODY_PIECE_FLOATS = 1 << 20, /* B goes out in pieces of so many floats, the last shorter */
+};
+
+enum body_op {
+    BODY_MULTIPLY = 0, /* C = A B */
+    BODY_COMBINE = 1   /* C = x A + y B, element by element */
+};
+
+struct body_product {
+    enum body_op op;
+    uint64_t rows, inner, cols; /* A (rows, inner), B (inner, cols), C (rows, cols); COMBINE: all
+                                   three matrices are (rows, cols), and inner is cols */
+    uint64_t block_rows;        /* of every block but the last, which may be shorter */
+    uint32_t depth;             /* blocks under way to this node: it posts for so many */
+    double x, y;                /* COMBINE */
+    char kernel[BODY_NAME_MAX]; /* of BLAS */
+};
+
+size_t body_product_encode(const struct body_product *product, uint8_t out[BODY_PRODUCT_BYTES]);
+bool body_product_decode(struct body_product *out, const uint8_t *body, size_t len);
+
+/* Do the numbers make sense, and does every message of it fit rdt's 4 GiB? */
+bool body_product_ok(const struct body_product *product);
+
 /* REFUSE: one line for a person.  Too long a text is cut, control characters become '?'. */
 size_t body_refuse_encode(const char *text, uint8_t out[BODY_MAX]);
 bool body_refuse_decode(char out[BODY_TEXT_MAX], const uint8_t *body, size_t len);

@@ -25,14 +25,17 @@ enum message_kind {
     MSG_PARTIAL = 8,    /* node: gradient sum of one subtree (an UPDATE) */
     MSG_EVAL = 9,       /* coordinator: evaluate test leaves with the weights of `step` */
     MSG_EVALUATED = 10, /* node: per-leaf losses and counts */
-    MSG_OPERAND = 11,   /* kinds 11 to 14 are named here and defined by later issues */
-    MSG_BLOCK = 12,
-    MSG_RESULT = 13,
-    MSG_STATS = 14,
-    MSG_LEAVE = 15, /* node: I am going (a signal) */
-    MSG_BYE = 16,   /* coordinator: the run is over (aux: its exit code) */
+    MSG_OPERAND = 11,   /* coordinator: a piece of B, or the rows of B that go with a BLOCK */
+    MSG_BLOCK = 12,     /* coordinator: rows of A (step: its number at this node) */
+    MSG_RESULT = 13,    /* node: the same rows of C */
+    MSG_STATS = 14,     /* named here and defined by a later issue */
+    MSG_LEAVE = 15,     /* node: I am going (a signal) */
+    MSG_BYE = 16,       /* coordinator: the run is over (aux: its exit code) */
     MSG_KIND_END
 };
+
+/* What a run is for: `aux` of WELCOME, which says what its body is. */
+enum message_purpose { PURPOSE_TRAINING = 0, PURPOSE_PRODUCT = 1 };
 
 /* Channels of a connection: control is ordered and goes first, bulk is neither. */
 enum { CHANNEL_CONTROL = 0, CHANNEL_BULK = 1 };
