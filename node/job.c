@@ -151,6 +151,30 @@ static void run_evaluate(struct job *job)
     free(results);
 }
 
+static void run_matrix_prepare(struct job *job)
+{
+    struct matrix_engine *engine = job->matrix;
+    const struct body_product shape = engine->shape;
+    struct nn_error error = {.key = ""};
+    uint32_t hands = job->threads < shape.depth ? job->threads : shape.depth;
+    uint64_t bytes = 0;
+
+    job->err = nn_blas_open(shape.kernel, &error);
+    if (job->err < 0) {
+        text_format(job->why, sizeof job->why, "%s", error.text);
+        return;
+    }
+    job->err = nn_product_fingerprint(&job->ready.fingerprint);
+    if (job->err == 0)
+        job->err = matrix_engine_open(engine, hands, &bytes);
+    if (job->err < 0)
+        text_format(job->why, sizeof job->why,
+                    "not enough memory: B (%llu x %llu) and the blocks under way take more than "
+                    "%llu bytes",
+                    (unsigned long long)shape.inner, (unsigned long long)shape.cols,
+                    (unsigned long long)bytes);
+}
+
 void job_run(struct job *job)
 {
     nn_thread_init();
@@ -163,6 +187,12 @@ void job_run(struct job *job)
         break;
     case JOB_EVALUATE:
         run_evaluate(job);
+        break;
+    case JOB_MATRIX_PREPARE:
+        run_matrix_prepare(job);
+        break;
+    case JOB_MATRIX_BLOCKS:
+        matrix_compute(job->matrix, job->tasks, job->tasks_count);
         break;
     }
 }

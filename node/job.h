@@ -10,8 +10,9 @@
 #include <cluster/body.h>
 #include <node/data.h>
 #include <node/leaves.h>
+#include <node/matrix.h>
 
-enum job_kind { JOB_PREPARE, JOB_GRADIENT, JOB_EVALUATE };
+enum job_kind { JOB_PREPARE, JOB_GRADIENT, JOB_EVALUATE, JOB_MATRIX_PREPARE, JOB_MATRIX_BLOCKS };
 
 /* What a run needs on this machine, made by JOB_PREPARE. */
 struct engine {
@@ -45,6 +46,11 @@ struct job {
     uint64_t hash;   /* out: of the body */
     bool finite;     /* out, GRADIENT */
     uint32_t bad_leaf;
+
+    /* MATRIX_PREPARE (filled; with threads, err, why and ready as above), MATRIX_BLOCKS */
+    struct matrix_engine *matrix;
+    struct matrix_task tasks[BODY_DEPTH_MAX];
+    uint32_t tasks_count;
 };
 
 void job_run(struct job *job);

@@ -52,6 +52,7 @@ struct worker {
     uint64_t retry_ns; /* the next pause */
 
     struct engine engine;
+    struct matrix matrix;
     struct job job;
     bool busy;         /* the job is at the compute thread */
     bool stale;        /* it belongs to a connection that is gone */
@@ -80,6 +81,8 @@ struct worker {
 void worker_send(struct worker *worker, struct message head, const void *body, size_t body_len,
                  void *user);
 void worker_event(struct worker *worker, const char *text);
+/* The process ends with this code. */
+void worker_leave(struct worker *worker, enum worker_exit code, const char *text);
 /* This connection is of no use: ends it and tries again. */
 void worker_give_up(struct worker *worker, const char *why);
 

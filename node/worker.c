@@ -30,6 +30,7 @@ void worker_free(struct worker *worker)
         return;
     buffers_free(worker);
     engine_close(&worker->engine);
+    matrix_engine_close(&worker->matrix.engine);
     free(worker);
 }
 
@@ -52,7 +53,7 @@ void worker_event(struct worker *worker, const char *text)
     text_format(actions_add(worker->out, ACT_EVENT)->text, ACTION_TEXT_MAX, "%s", text);
 }
 
-static void leave(struct worker *worker, enum worker_exit code, const char *text)
+void worker_leave(struct worker *worker, enum worker_exit code, const char *text)
 {
     struct action *action = actions_add(worker->out, ACT_EXIT);
 
@@ -112,7 +113,7 @@ static void on_time(struct worker *worker)
         rdt_addr_format(&worker->config.peer, addr);
         text_format(text, sizeof text, "no coordinator at %s within %llu s", addr,
                     (unsigned long long)(worker->config.wait_ns / second_ns));
-        leave(worker, WORKER_NOT_STARTED, text);
+        worker_leave(worker, WORKER_NOT_STARTED, text);
         return;
     }
     if (worker->state == WORKER_IDLE && worker->now >= worker->retry_at)
@@ -165,6 +166,11 @@ static void on_welcome(struct worker *worker, const struct input *input)
 
     if (worker->state != WORKER_JOINING)
         return;
+    if (input->head.aux == PURPOSE_PRODUCT) {
+        matrix_welcome(worker, input);
+        return;
+    }
+    worker->matrix.on = false;
     if (!body_welcome_decode(&welcome, input->body, input->body_len)) {
         worker_give_up(worker, "the coordinator's description of the run cannot be read");
         return;
@@ -186,7 +192,7 @@ static void on_refuse(struct worker *worker, const struct input *input)
         return;
     text_format(text, sizeof text, "refused by the coordinator: %s", reason);
     if (input->head.aux)
-        leave(worker, WORKER_NOT_STARTED, text);
+        worker_leave(worker, WORKER_NOT_STARTED, text);
     else
         worker_give_up(worker, text); /* another run may want us */
 }
@@ -204,12 +210,14 @@ static void on_message(struct worker *worker, const struct input *input)
         return;
     }
     if (kind == MSG_BYE) {
-        leave(worker, WORKER_DONE, "the run is over");
+        worker_leave(worker, WORKER_DONE, "the run is over");
         return;
     }
     if (worker->state != WORKER_READY || input->head.run_id != worker->run_id)
         return;
-    if (kind == MSG_WEIGHTS)
+    if (worker->matrix.on)
+        matrix_message(worker, input);
+    else if (kind == MSG_WEIGHTS)
         weights_arrived(worker, input);
     else if (kind == MSG_SAMPLES)
         work_samples(worker, input);
@@ -225,6 +233,7 @@ static void start_prepare(struct worker *worker)
 
     worker->wants_engine = false;
     engine_close(&worker->engine);
+    matrix_engine_close(&worker->matrix.engine);
     memset(&job->ready, 0, sizeof job->ready);
     job->kind = JOB_PREPARE;
     job->engine = &worker->engine;
@@ -246,12 +255,12 @@ static void on_prepared(struct worker *worker)
 
     if (job->err < 0) {
         worker_send(worker, (struct message){.kind = MSG_LEAVE}, NULL, 0, NULL);
-        leave(worker, WORKER_NOT_STARTED, job->why);
+        worker_leave(worker, WORKER_NOT_STARTED, job->why);
         return;
     }
     if (buffers_open(worker) < 0) {
         worker_send(worker, (struct message){.kind = MSG_LEAVE}, NULL, 0, NULL);
-        leave(worker, WORKER_NOT_STARTED, "not enough memory for the weights of the run");
+        worker_leave(worker, WORKER_NOT_STARTED, "not enough memory for the weights of the run");
         return;
     }
     worker->state = WORKER_READY;
@@ -268,18 +277,24 @@ static void on_prepared(struct worker *worker)
 static void on_computed(struct worker *worker)
 {
     worker->busy = false;
-    if (worker->job.kind != JOB_PREPARE)
+    if (worker->job.kind == JOB_MATRIX_PREPARE || worker->job.kind == JOB_MATRIX_BLOCKS)
+        matrix_computed(worker);
+    else if (worker->job.kind != JOB_PREPARE)
         work_done(worker);
     else if (!worker->stale)
         on_prepared(worker);
 }
 
-static void on_released(const struct input *input)
+static void on_released(const struct worker *worker, const struct input *input)
 {
     struct out *out = input->user;
 
     if (!out)
         return;
+    if (worker->matrix.on) {
+        matrix_released(input->user);
+        return;
+    }
     assert(out->state == OUT_SENDING);
     out->state = OUT_FREE;
 }
@@ -308,7 +323,7 @@ static void dispatch(struct worker *worker, const struct input *input)
             on_message(worker, input);
         break;
     case IN_RELEASED:
-        on_released(input);
+        on_released(worker, input);
         break;
     case IN_COMPUTED:
         on_computed(worker);
@@ -316,7 +331,7 @@ static void dispatch(struct worker *worker, const struct input *input)
     case IN_STOP:
         if (worker->conn.generation != 0 && worker->state != WORKER_CLOSING)
             worker_send(worker, (struct message){.kind = MSG_LEAVE}, NULL, 0, NULL);
-        leave(worker, WORKER_STOPPED, "stopped by the user");
+        worker_leave(worker, WORKER_STOPPED, "stopped by the user");
         break;
     }
 }
@@ -330,9 +345,13 @@ void worker_step(void *state, const struct input *input, uint64_t now_ns, struct
     dispatch(worker, input);
     if (worker->exiting)
         return;
-    if (worker->wants_engine && !worker->busy)
+    if (worker->wants_engine && !worker->busy && worker->matrix.on)
+        matrix_prepare(worker);
+    else if (worker->wants_engine && !worker->busy)
         start_prepare(worker);
-    if (worker->state == WORKER_READY)
+    if (worker->state == WORKER_READY && worker->matrix.on)
+        matrix_advance(worker);
+    else if (worker->state == WORKER_READY)
         work_advance(worker);
 }
 
