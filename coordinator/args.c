@@ -14,6 +14,7 @@ static const char help_text[] =
     "  gradwire-coordinator eval MODEL.safetensors RUN.json [--set A.B=V]... [--json]\n"
     "  gradwire-coordinator verify DIR_A DIR_B         same weights? if not: where they part\n"
     "  gradwire-coordinator hash MODEL.safetensors     weights_xxh3 of a file\n"
+    "  gradwire-coordinator matmul A.npy B.npy -o C.npy [options]   a product over nodes\n"
     "\n"
     "train:\n"
     "  --listen ADDR:PORT   where nodes join (default 0.0.0.0:7171; \"[::]:7171\" for IPv6 too)\n"
@@ -26,6 +27,13 @@ static const char help_text[] =
     "  --impair SPEC        pass every datagram through a simulated link, e.g.\n"
     "                       loss=5%,delay=2ms,reorder=1%,duplicate=1%,corrupt=1%,seed=7\n"
     "  --json               progress (stderr) and result (stdout) as one JSON object a line\n"
+    "\n"
+    "matmul (and --listen, --nodes, --standalone, --threads, --impair, --json as above):\n"
+    "  -o C.npy             where the result goes\n"
+    "  --op OP              mul (default), or element by element: add, sub, avg\n"
+    "  --weights X,Y        of A and B in avg (default 1,1)\n"
+    "  --check              test every block (Freivalds); a node that computes wrong is named\n"
+    "  --wait SECONDS       for the nodes, and for another when none is left (default 60)\n"
     "\n"
     "exit codes: 0 done, 1 anything else (verify: the weights differ), 2 usage, config or data,\n"
     "  3 could not start, 4 stopped by the user with the weights saved, 5 numeric failure,\n"
@@ -74,6 +82,10 @@ static int read_option(struct args *args, int left, char **argv, char why[ARGS_W
         {"--out", &args->out, NULL, 0, 0},
         {"--set", &set, NULL, 0, 0},
         {"--impair", &args->impair, NULL, 0, 0},
+        {"-o", &args->out, NULL, 0, 0},
+        {"--op", &args->op, NULL, 0, 0},
+        {"--weights", &args->weights, NULL, 0, 0},
+        {"--wait", NULL, &args->wait_s, 0, 1 << 30},
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
@@ -93,6 +105,8 @@ static int read_option(struct args *args, int left, char **argv, char why[ARGS_W
         }
         if (option->count == &args->nodes)
             args->has_nodes = true;
+        if (option->count == &args->wait_s)
+            args->has_wait = true;
         if (option->count == &args->standalone)
             args->where = WHERE_STANDALONE;
         if (set && args->sets_count == ARGS_SETS_MAX)
@@ -106,9 +120,9 @@ static int read_option(struct args *args, int left, char **argv, char why[ARGS_W
 
 static int read_command(struct args *args, const char *word, char why[ARGS_WHY_MAX])
 {
-    static const char *const names[] = {"train", "eval", "verify", "hash"};
-    static const char *const later[] = {"matmul", "resume", "plan",  "doctor", "status",
-                                        "top",    "stop",   "serve", "explain"};
+    static const char *const names[] = {"train", "eval", "verify", "hash", "matmul"};
+    static const char *const later[] = {"resume", "plan", "doctor", "status",
+                                        "top",    "stop", "serve",  "explain"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(word, names[i]) == 0) {
@@ -122,22 +136,39 @@ static int read_command(struct args *args, const char *word, char why[ARGS_WHY_M
     }
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(word, later[i]) == 0)
-            return bad(why, word, ": not in this version; there are train, eval, verify, hash");
+            return bad(why, word,
+                       ": not in this version; there are train, eval, verify, hash, matmul");
     text_format(why, ARGS_WHY_MAX,
-                "%s: unknown command; there are train, eval, verify, hash (see "
+                "%s: unknown command; there are train, eval, verify, hash, matmul (see "
                 "gradwire-coordinator --help)",
                 word);
     return -1;
 }
 
+/* Options that mean nothing to this command. */
+static int check_options(const struct args *args, char why[ARGS_WHY_MAX])
+{
+    bool matmul = args->command == COMMAND_MATMUL;
+
+    if (matmul && args->sets_count > 0)
+        return bad(why, "--set", ": not for matmul");
+    if (matmul && !args->out)
+        return bad(why, "matmul needs -o C.npy", "");
+    if (!matmul && (args->op || args->weights || args->check || args->has_wait))
+        return bad(why, "--op, --weights, --check and --wait", ": for matmul only");
+    return 0;
+}
+
 static int check(struct args *args, char why[ARGS_WHY_MAX])
 {
-    bool two = args->command == COMMAND_EVAL || args->command == COMMAND_VERIFY;
+    bool two = args->command == COMMAND_EVAL || args->command == COMMAND_VERIFY ||
+               args->command == COMMAND_MATMUL;
 
     if (!args->first || (two && !args->second)) {
         static const char *const needs[] = {
             "train needs RUN.json", "eval needs MODEL.safetensors and RUN.json",
-            "verify needs DIR_A and DIR_B", "hash needs MODEL.safetensors"};
+            "verify needs DIR_A and DIR_B", "hash needs MODEL.safetensors",
+            "matmul needs A.npy and B.npy"};
 
         return bad(why, needs[args->command], "");
     }
@@ -147,14 +178,14 @@ static int check(struct args *args, char why[ARGS_WHY_MAX])
         return bad(why, "--standalone and --listen", ": choose one");
     if (args->where == WHERE_STANDALONE && args->has_nodes && args->nodes != args->standalone)
         return bad(why, "--standalone and --nodes", ": choose one");
-    return 0;
+    return check_options(args, why);
 }
 
 int args_read(struct args *args, int argc, char **argv, char why[ARGS_WHY_MAX])
 {
     memset(args, 0, sizeof *args);
     if (argc < 2)
-        return bad(why, "no command", "; there are train, eval, verify, hash");
+        return bad(why, "no command", "; there are train, eval, verify, hash, matmul");
     if (read_command(args, argv[1], why) < 0)
         return -1;
     for (int i = 2; i < argc && args->command != COMMAND_HELP;) {
@@ -164,8 +195,10 @@ int args_read(struct args *args, int argc, char **argv, char why[ARGS_WHY_MAX])
             args->command = COMMAND_HELP;
             return 0;
         }
-        if (strcmp(argv[i], "--json") == 0) {
-            args->json = true;
+        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "--check") == 0) {
+            bool *flag = argv[i][2] == 'j' ? &args->json : &args->check;
+
+            *flag = true;
             i++;
             continue;
         }

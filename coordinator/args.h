@@ -10,14 +10,21 @@
 
 enum { ARGS_SETS_MAX = 64, ARGS_WHY_MAX = 512 };
 
-enum command { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_VERIFY, COMMAND_HASH, COMMAND_HELP };
+enum command {
+    COMMAND_TRAIN,
+    COMMAND_EVAL,
+    COMMAND_VERIFY,
+    COMMAND_HASH,
+    COMMAND_MATMUL,
+    COMMAND_HELP
+};
 
 enum where { WHERE_LISTEN, WHERE_STANDALONE };
 
 struct args {
     enum command command;
-    const char *first;  /* RUN.json, MODEL or DIR_A */
-    const char *second; /* RUN.json or DIR_B */
+    const char *first;  /* RUN.json, MODEL, DIR_A or A.npy */
+    const char *second; /* RUN.json, DIR_B or B.npy */
     enum where where;
     const char *listen;  /* ADDR:PORT */
     uint32_t standalone; /* nodes to start; 0: everything in process */
@@ -29,6 +36,11 @@ struct args {
     const char *sets[ARGS_SETS_MAX];
     size_t sets_count;
     bool json;
+    const char *op;      /* matmul, as the next four; NULL: mul */
+    const char *weights; /* "a,b" */
+    bool check;
+    bool has_wait;
+    uint32_t wait_s;
 };
 
 /* Negative: `why` is one line for the user.  COMMAND_HELP: `why` is not touched. */

@@ -4,6 +4,7 @@
 #include <cluster/text.h>
 #include <coordinator/args.h>
 #include <coordinator/local.h>
+#include <coordinator/matmul.h>
 #include <coordinator/remote.h>
 #include <coordinator/session.h>
 #include <coordinator/standalone.h>
@@ -103,6 +104,32 @@ static int eval(const struct args *args)
     return code;
 }
 
+static int matmul(const struct args *args)
+{
+    bool in_process = args->where == WHERE_STANDALONE && args->standalone == 0;
+    struct standalone nodes = {.count = 0};
+    struct matmul matmul = {.threads = threads_for(args)};
+    struct matmul_result result;
+    char why[MATMUL_WHY_MAX] = "";
+    int code = 0;
+
+    if (in_process && args->impair)
+        return say(EXIT_USAGE, "--impair needs nodes: --standalone 0 sends nothing");
+    if (!in_process && args->standalone > 0 &&
+        standalone_fork(&nodes, args->standalone, matmul.threads, why, sizeof why) < 0)
+        code = EXIT_NOT_STARTED;
+    if (code == 0)
+        code = matmul_open(&matmul, args, why);
+    if (code == 0)
+        code = in_process ? matmul_local(&matmul, &result, why)
+                          : matmul_remote(&matmul, &nodes, &result, why);
+    if (code == 0)
+        code = matmul_end(&matmul, &result, why);
+    matmul_close(&matmul);
+    standalone_end(&nodes);
+    return code == 0 ? 0 : say(code, why);
+}
+
 int main(int argc, char **argv)
 {
     struct args args;
@@ -120,6 +147,8 @@ int main(int argc, char **argv)
         return verify(args.first, args.second);
     case COMMAND_HASH:
         return verify_hash(args.first);
+    case COMMAND_MATMUL:
+        return matmul(&args);
     case COMMAND_HELP:
         break;
     }

@@ -33,16 +33,18 @@ LAYERS = {
     "cluster/":             ({"rdt/include/"},               TEXT),
     "cluster/host.c":       ({"cluster/", "rdt/include/"},   ANY),
     "coordinator/":         ({"cluster/"} | PUBLIC,          ANY),
-    # Training in one process computes the node's leaves itself.
+    # In one process the coordinator computes with the threads of a node itself.
+    "coordinator/matmul_local.c": ({"coordinator/", "cluster/", "node/"} | PUBLIC, ANY),
     "coordinator/local.c":  ({"coordinator/", "cluster/", "node/"} | PUBLIC, ANY),
     "node/":                ({"cluster/"} | PUBLIC,          ANY),
     "tests/":               ({"rdt/", "nn/", "cluster/", "coordinator/", "node/"}, ANY),
     "tools/":               ({"cluster/"} | PUBLIC,          ANY),
 }
 # The step functions: no clock, socket, file or thread.
-for stem in ("assign", "commit", "coord", "members", "reduce"):
+for stem in ("assign", "commit", "coord", "members", "product", "product_check", "product_members",
+             "product_deal", "reduce"):
     LAYERS[f"coordinator/{stem}.c"] = ({"coordinator/", "cluster/"} | PUBLIC, PURE)
-for stem in ("buffers", "work", "worker"):
+for stem in ("buffers", "matrix", "work", "worker"):
     LAYERS[f"node/{stem}.c"] = ({"node/", "cluster/"} | PUBLIC, PURE)
 
 # One door per outside thing: the header, and the only files that may include it.

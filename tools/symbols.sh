@@ -69,5 +69,5 @@ row "cluster without host" never "$network|$clock|$thread|$chance" \
 row "coordinator's step function" never "$pure" \
     coordinator -path '*/coordinator_core.dir/*'
 row "node's step function" never "$pure" \
-    node '(' -name worker.c.o -o -name work.c.o -o -name buffers.c.o ')'
+    node '(' -name worker.c.o -o -name work.c.o -o -name buffers.c.o -o -name matrix.c.o ')'
 exit $status

@@ -46,12 +46,40 @@ START_TEST(args__train)
 }
 END_TEST
 
+START_TEST(args__matmul)
+{
+    char why[ARGS_WHY_MAX];
+    struct args args;
+
+    ck_assert_int_eq(parse(&args, "matmul a.npy b.npy -o c.npy --standalone 0", why), 0);
+    ck_assert_int_eq(args.command, COMMAND_MATMUL);
+    ck_assert_str_eq(args.first, "a.npy");
+    ck_assert_str_eq(args.second, "b.npy");
+    ck_assert_str_eq(args.out, "c.npy");
+    ck_assert(!args.op && !args.weights && !args.check && !args.has_wait);
+    ck_assert_int_eq(
+        parse(&args, "matmul -o c a b --op avg --weights 1,3 --check --nodes 3 --wait 0", why), 0);
+    ck_assert_str_eq(args.op, "avg");
+    ck_assert_str_eq(args.weights, "1,3");
+    ck_assert(args.check && args.has_wait && !args.json);
+    ck_assert_uint_eq(args.wait_s, 0);
+    ck_assert_uint_eq(args.nodes, 3);
+}
+END_TEST
+
 START_TEST(args__mistakes_are_named)
 {
     static const char *const lines[][2] = {
         {"", "no command"},
         {"fly", "fly: unknown command"},
-        {"matmul a b", "matmul: not in this version"},
+        {"resume d", "resume: not in this version"},
+        {"matmul a -o c", "matmul needs A.npy"},
+        {"matmul a b", "matmul needs -o"},
+        {"matmul a b c -o d", "c: one argument too many"},
+        {"matmul a b -o c --set x=1", "--set: not for matmul"},
+        {"train r --op add", "for matmul only"},
+        {"train r --check", "for matmul only"},
+        {"train r --wait 3", "for matmul only"},
         {"train", "train needs RUN.json"},
         {"eval m", "eval needs MODEL"},
         {"verify a", "verify needs"},
@@ -278,6 +306,7 @@ int main(void)
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, args__train);
+    tcase_add_test(tcase, args__matmul);
     tcase_add_test(tcase, args__mistakes_are_named);
     tcase_add_test(tcase, rundir__lines_and_files);
     tcase_add_test(tcase, rundir__never_writes_over_a_run);
