@@ -125,6 +125,21 @@ static int fit(struct matmul *matmul, char why[MATMUL_WHY_MAX])
     return 0;
 }
 
+static int take_result(struct matmul *matmul, char why[MATMUL_WHY_MAX])
+{
+    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double bytes = sizeof(float) * (double)matmul->c.rows * (double)matmul->c.cols;
+
+    /* The kernel promises more than there is, and kills us later. */
+    if (bytes <= machine)
+        matmul->c.data = nn_floats(matmul->c.rows * matmul->c.cols);
+    if (matmul->c.data)
+        return 0;
+    text_format(why, MATMUL_WHY_MAX, "not enough memory for C: %zu x %zu floats, %.0f bytes",
+                matmul->c.rows, matmul->c.cols, bytes);
+    return EXIT_OTHER;
+}
+
 int matmul_open(struct matmul *matmul, const struct args *args, char why[MATMUL_WHY_MAX])
 {
     struct nn_error error = {.key = ""};
@@ -148,13 +163,7 @@ int matmul_open(struct matmul *matmul, const struct args *args, char why[MATMUL_
     }
     nn_thread_init();
     text_format(matmul->shape.kernel, sizeof matmul->shape.kernel, "%s", nn_blas_kernel());
-    matmul->c.data = nn_floats(matmul->c.rows * matmul->c.cols);
-    if (matmul->c.data)
-        return 0;
-    text_format(why, MATMUL_WHY_MAX, "not enough memory for C: %zu x %zu floats, %.0f bytes",
-                matmul->c.rows, matmul->c.cols,
-                4.0 * (double)matmul->c.rows * (double)matmul->c.cols);
-    return EXIT_OTHER;
+    return take_result(matmul, why);
 }
 
 void matmul_close(struct matmul *matmul)

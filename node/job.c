@@ -157,7 +157,6 @@ static void run_matrix_prepare(struct job *job)
     const struct body_product shape = engine->shape;
     struct nn_error error = {.key = ""};
     uint32_t hands = job->threads < shape.depth ? job->threads : shape.depth;
-    uint64_t bytes = 0;
 
     job->err = nn_blas_open(shape.kernel, &error);
     if (job->err < 0) {
@@ -166,13 +165,13 @@ static void run_matrix_prepare(struct job *job)
     }
     job->err = nn_product_fingerprint(&job->ready.fingerprint);
     if (job->err == 0)
-        job->err = matrix_engine_open(engine, hands, &bytes);
+        job->err = matrix_engine_open(engine, hands);
     if (job->err < 0)
         text_format(job->why, sizeof job->why,
-                    "not enough memory: B (%llu x %llu) and the blocks under way take more than "
-                    "%llu bytes",
-                    (unsigned long long)shape.inner, (unsigned long long)shape.cols,
-                    (unsigned long long)bytes);
+                    "not enough memory: a B of %llu x %llu and %u blocks of %llu rows are %.0f "
+                    "bytes",
+                    (unsigned long long)shape.inner, (unsigned long long)shape.cols, shape.depth,
+                    (unsigned long long)shape.block_rows, matrix_engine_bytes(&shape));
 }
 
 void job_run(struct job *job)

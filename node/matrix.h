@@ -27,8 +27,10 @@ struct matrix_engine {
     struct crew *crew;
 };
 
-/* Takes the memory for engine->shape; bytes that were wanted in *bytes.  NN_ENOMEM. */
-int matrix_engine_open(struct matrix_engine *engine, uint32_t threads, uint64_t *bytes);
+/* Takes the memory for engine->shape.  NN_ENOMEM, also when it is more than the machine has: the
+ * kernel would promise it and kill us later. */
+int matrix_engine_open(struct matrix_engine *engine, uint32_t threads);
+double matrix_engine_bytes(const struct body_product *shape);
 void matrix_engine_close(struct matrix_engine *engine);
 
 /* Computes these slots' rows of C. */

@@ -5,16 +5,11 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static float *take(uint64_t floats, uint64_t *bytes)
+static uint8_t *take_landing(uint64_t floats)
 {
-    *bytes += floats * sizeof(float);
-    return nn_floats(floats);
-}
-
-static uint8_t *take_landing(uint64_t floats, uint64_t *bytes)
-{
-    return (uint8_t *)take(floats + MESSAGE_HEADER / sizeof(float), bytes);
+    return (uint8_t *)nn_floats(floats + MESSAGE_HEADER / sizeof(float));
 }
 
 static void free_landing(uint8_t *bytes)
@@ -22,45 +17,56 @@ static void free_landing(uint8_t *bytes)
     nn_floats_free((float *)(void *)bytes);
 }
 
-static bool take_slot(struct matrix_engine *engine, uint32_t slot, uint64_t *bytes)
+static bool take_slot(struct matrix_engine *engine, uint32_t slot)
 {
     const struct body_product *shape = &engine->shape;
 
-    engine->a[slot] = take_landing(shape->block_rows * shape->inner, bytes);
-    engine->c[slot] = take(shape->block_rows * shape->cols, bytes);
+    engine->a[slot] = take_landing(shape->block_rows * shape->inner);
+    engine->c[slot] = nn_floats(shape->block_rows * shape->cols);
     if (shape->op == BODY_COMBINE)
-        engine->b_rows[slot] = take_landing(shape->block_rows * shape->cols, bytes);
+        engine->b_rows[slot] = take_landing(shape->block_rows * shape->cols);
     return engine->a[slot] && engine->c[slot] &&
            (engine->b_rows[slot] || shape->op == BODY_MULTIPLY);
 }
 
-static bool take_b(struct matrix_engine *engine, uint64_t *bytes)
+static bool take_b(struct matrix_engine *engine)
 {
     const struct body_product *shape = &engine->shape;
 
     engine->pieces = blocks_pieces(shape);
     if (engine->pieces == 0)
         return true;
-    engine->b = take(shape->inner * shape->cols, bytes);
+    engine->b = nn_floats(shape->inner * shape->cols);
     engine->here = calloc(engine->pieces, sizeof *engine->here);
     if (!engine->b || !engine->here)
         return false;
     for (uint32_t i = 0; i < MATRIX_STAGES && i < engine->pieces; i++) {
-        engine->stages[i] = take_landing(blocks_piece_floats(shape, i), bytes);
+        engine->stages[i] = take_landing(blocks_piece_floats(shape, i));
         if (!engine->stages[i])
             return false;
     }
     return true;
 }
 
-int matrix_engine_open(struct matrix_engine *engine, uint32_t threads, uint64_t *bytes)
+double matrix_engine_bytes(const struct body_product *shape)
 {
-    bool taken;
+    double rows = (double)shape->block_rows, blocks = rows * (double)shape->inner;
+    double all = 0;
 
-    *bytes = 0;
-    taken = take_b(engine, bytes);
+    blocks += rows * (double)shape->cols * (shape->op == BODY_COMBINE ? 2 : 1);
+    if (shape->op == BODY_MULTIPLY)
+        all = (double)shape->inner * (double)shape->cols;
+    return sizeof(float) * (all + blocks * shape->depth);
+}
+
+int matrix_engine_open(struct matrix_engine *engine, uint32_t threads)
+{
+    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    bool taken = matrix_engine_bytes(&engine->shape) <= machine;
+
+    taken = taken && take_b(engine);
     for (uint32_t slot = 0; taken && slot < engine->shape.depth; slot++)
-        taken = take_slot(engine, slot, bytes);
+        taken = take_slot(engine, slot);
     if (taken && crew_open(&engine->crew, threads, nn_thread_init) == 0)
         return 0;
     matrix_engine_close(engine);

@@ -272,6 +272,10 @@ def b25_too_large():
             _, error = place.matmul("a.npy", "b.npy", "--standalone", nodes, expect=1,
                                     preexec_fn=little_memory)
             one_line(error, "60000 x 60000", "14400000000 bytes")
+        write_npy(place.path / "a.npy", 1100000, 1, 1)
+        write_npy(place.path / "b.npy", 1, 1100000, 2)
+        _, error = place.matmul("a.npy", "b.npy", "--standalone", 0, expect=1)
+        one_line(error, "1100000 x 1100000", "4840000000000 bytes")
 
 
 def stopped():
