@@ -162,6 +162,8 @@ int matmul_open(struct matmul *matmul, const struct args *args, char why[MATMUL_
         return EXIT_NOT_STARTED;
     }
     nn_thread_init();
+    progress_init(&matmul->progress, args->json, 0, 0);
+    progress_say(&matmul->progress, nn_blas_note());
     text_format(matmul->shape.kernel, sizeof matmul->shape.kernel, "%s", nn_blas_kernel());
     return take_result(matmul, why);
 }
@@ -217,7 +219,7 @@ static double local_rate(const struct matmul *matmul)
     return best;
 }
 
-static void advise(const struct matmul *matmul, const struct matmul_result *result)
+static void advise(struct matmul *matmul, const struct matmul_result *result)
 {
     const struct args *args = matmul->args;
     bool here = args->where == WHERE_STANDALONE;
@@ -225,27 +227,30 @@ static void advise(const struct matmul *matmul, const struct matmul_result *resu
     double cores = fmin((double)matmul->threads * (here ? result->nodes : 1),
                         (double)sysconf(_SC_NPROCESSORS_ONLN));
     double local, link;
+    char text[512];
 
     if (rate <= 0 || result->nodes == 0)
         return;
     local = matmul->flops / (rate * cores);
     if (local >= result->seconds)
         return;
-    fprintf(stderr,
-            "here alone it would have taken about %.4g s (%.1f GFLOP/s on %.0f threads): %s "
-            "moving %.1f MB cost more than it saved (--standalone 0 computes here)\n",
-            local, rate * cores * 1e-9, cores,
-            here ? "the nodes have no cores but this machine's, and" : "",
-            (double)result->bytes * 1e-6);
+    text_format(text, sizeof text,
+                "here alone it would have taken about %.4g s (%.1f GFLOP/s on %.0f threads): %s"
+                "moving %.1f MB cost more than it saved (--standalone 0 computes here)",
+                local, rate * cores * 1e-9, cores,
+                here ? "the nodes have no cores but this machine's, and " : "",
+                (double)result->bytes * 1e-6);
+    progress_say(&matmul->progress, text);
     if (here || matmul->shape.op != BODY_MULTIPLY || result->nodes < 2)
         return;
     /* Of n x n: 4 (N + 2) n^2 bytes over the link against 2 n^3 (1 - 1/N) operations saved. */
     link = (double)result->bytes / result->seconds;
-    fprintf(
-        stderr,
-        "on this network (%.0f MB/s) %u such nodes pay from about n = %.0f for n x n matrices\n",
+    text_format(
+        text, sizeof text,
+        "on this network (%.0f MB/s) %u such nodes pay from about n = %.0f for n x n matrices",
         link * 1e-6, result->nodes,
         2.0 * (result->nodes + 2.0) * rate * cores / link / (1.0 - 1.0 / (double)result->nodes));
+    progress_say(&matmul->progress, text);
 }
 
 static void say(const struct matmul *matmul, const struct matmul_result *result)

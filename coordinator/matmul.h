@@ -7,6 +7,7 @@
 #include <cluster/blocks.h>
 #include <coordinator/args.h>
 #include <coordinator/coord.h>
+#include <coordinator/progress.h>
 #include <coordinator/standalone.h>
 #include <nn/nn.h>
 
@@ -17,6 +18,7 @@ struct matmul {
     struct nn_matrix a, b, c;
     struct body_product shape; /* element by element: of one long column */
     double flops;
+    struct progress progress; /* its voice: one line each */
 };
 
 enum { MATMUL_WHY_MAX = 640 };

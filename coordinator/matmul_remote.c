@@ -51,20 +51,29 @@ static void run(void *state, void *job)
 
 static void on_event(void *state, const char *text, uint64_t now_ns)
 {
-    (void)state;
+    struct over *over = state;
+
     (void)now_ns;
     if (strncmp(text, "joining", strlen("joining")) != 0)
-        fprintf(stderr, "%s\n", text);
+        progress_say(&over->matmul->progress, text);
 }
 
 static void on_turn(void *state, uint64_t now_ns)
 {
     struct over *over = state;
+    struct progress *progress = &over->matmul->progress;
+    struct product_status status = product_status(over->product);
     char name[STANDALONE_NAME_MAX], why[128], text[ACTION_TEXT_MAX];
 
     (void)now_ns;
+    if (progress->tty && status.done < status.blocks && !product_is_gathering(over->product)) {
+        fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " blocks, %u nodes\033[K", status.done,
+                status.blocks, status.ready);
+        progress->open_line = true;
+    }
     while (standalone_lost(over->nodes, name, why, sizeof why)) {
-        fprintf(stderr, "process node=%s ended=\"%s\"\n", name, why);
+        text_format(text, sizeof text, "process node=%s ended=\"%s\"", name, why);
+        progress_say(progress, text);
         product_drop(over->product, name);
         if (!product_is_gathering(over->product))
             continue;
@@ -95,7 +104,8 @@ static void end_logs(struct over *over, int code)
     if (!over->logs[0])
         return;
     if (code != EXIT_DONE && code != EXIT_STOPPED) {
-        fprintf(stderr, "the nodes' logs are in %s\n", over->logs);
+        text_format(path, sizeof path, "the nodes' logs are in %s", over->logs);
+        progress_say(&over->matmul->progress, path);
         return;
     }
     for (uint32_t i = 0; i < over->nodes_count; i++) {
@@ -159,7 +169,7 @@ static int open_host(struct over *over, const struct remote_config *config,
 static int start(struct over *over, char why[MATMUL_WHY_MAX])
 {
     struct remote_config config;
-    char addr[RDT_ADDR_TEXT_MAX];
+    char addr[RDT_ADDR_TEXT_MAX], text[RDT_ADDR_TEXT_MAX + 16];
     struct rdt_addr local;
     int code = remote_config(&config, over->matmul->args, why, MATMUL_WHY_MAX);
 
@@ -178,8 +188,9 @@ static int start(struct over *over, char why[MATMUL_WHY_MAX])
         return EXIT_NOT_STARTED;
     }
     rdt_addr_format(&local, addr);
+    text_format(text, sizeof text, "listening at %s", addr);
     if (over->nodes_count == 0)
-        fprintf(stderr, "listening at %s\n", addr);
+        progress_say(&over->matmul->progress, text);
     return 0;
 }
 
@@ -208,6 +219,9 @@ int matmul_remote(struct matmul *matmul, struct standalone *nodes, struct matmul
 
     if (code == 0) {
         code = host_run(over.host, text);
+        if (matmul->progress.open_line)
+            fputs("\r\033[K", stderr);
+        matmul->progress.open_line = false;
         if (code == EXIT_DONE)
             fill(&over, result);
         else
@@ -215,7 +229,6 @@ int matmul_remote(struct matmul *matmul, struct standalone *nodes, struct matmul
     }
     host_free(over.host);
     product_free(over.product);
-    standalone_end(nodes);
     end_logs(&over, code);
     return code;
 }
