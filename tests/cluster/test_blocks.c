@@ -91,7 +91,7 @@ START_TEST(product__hostile_bytes_never_pass_unchecked)
 {
     uint64_t state = random_seed(), passed = 0;
 
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 30000; i++) {
         uint8_t bytes[BODY_PRODUCT_BYTES];
         struct body_product out;
         size_t len = body_product_encode(&example, bytes);
@@ -103,7 +103,7 @@ START_TEST(product__hostile_bytes_never_pass_unchecked)
         passed++;
         ck_assert(body_product_ok(&out));
     }
-    ck_assert_uint_gt(passed, 1000);
+    ck_assert_uint_gt(passed, 300);
 }
 END_TEST
 
@@ -112,7 +112,7 @@ START_TEST(blocks__cover_every_row_once)
 {
     uint64_t state = random_seed();
 
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 3000; i++) {
         bool multiplies = random_below(&state, 2);
         uint64_t rows = 1 + random_below(&state, UINT64_C(1) << random_below(&state, 22));
         uint64_t cols = 1 + random_below(&state, UINT64_C(1) << random_below(&state, 28));

@@ -170,6 +170,26 @@ def loss_and_death():
         finish(nodes[2])
 
 
+def a_frozen_node():
+    """It is given up after 2.5 s and comes back as a new member, whose help is taken."""
+    with Bench() as place:
+        write_npy(place.path / "a.npy", 700, 700, 1)
+        place.matmul("a.npy", "a.npy", "--standalone", 0, out="here.npy")
+        port = free_port()
+        run = place.coordinator("matmul", "a.npy", "a.npy", "-o", "c.npy", "--listen",
+                                f"127.0.0.1:{port}", "--nodes", 2, "--impair", "rate=5mbit")
+        nodes = [place.node(port, "--name", f"n{i}") for i in (1, 2)]
+        wait_for(run, "begin nodes=2")
+        nodes[1].send_signal(signal.SIGSTOP)
+        wait_for(run, "lost node=n2 reason=silent")
+        nodes[1].send_signal(signal.SIGCONT)
+        wait_for(run, "joined node=n2 nodes=2")
+        finish(run)
+        check(place.bytes("c.npy") == place.bytes("here.npy"), "other bits")
+        finish(nodes[0])
+        finish(nodes[1])
+
+
 def a_late_node_helps():
     """The only node is killed; the product waits for another."""
     with Bench() as place:
@@ -302,5 +322,5 @@ def says_when_local_is_faster():
 if __name__ == "__main__":
     main({function.__name__: function for function in (
         small_shapes, element_wise, any_nodes_same_bits, against_numpy, loss_and_death,
-        a_late_node_helps, no_node_left, b20_bad_files, b22_output, b25_too_large, stopped,
+        a_frozen_node, a_late_node_helps, no_node_left, b20_bad_files, b22_output, b25_too_large, stopped,
         says_when_local_is_faster)})
