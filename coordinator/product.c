@@ -40,7 +40,9 @@ int product_open(struct product **out, const struct product_config *config)
     product->blocks = blocks_count(&product->config.shape);
     product->status.blocks = product->blocks;
     product->lost = calloc((size_t)MILLS_MAX * BODY_DEPTH_MAX, sizeof *product->lost);
-    if (!product->lost || open_checker(product) < 0) {
+    product->copies = calloc(product->blocks, sizeof *product->copies);
+    product->come = calloc(product->blocks, sizeof *product->come);
+    if (!product->lost || !product->copies || !product->come || open_checker(product) < 0) {
         product_free(product);
         return NN_ENOMEM;
     }
@@ -55,6 +57,8 @@ void product_free(struct product *product)
     deal_free(product);
     checker_free(product->checker);
     free(product->lost);
+    free(product->copies);
+    free(product->come);
     free(product);
 }
 

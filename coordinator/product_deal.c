@@ -133,20 +133,53 @@ static void give_serial_back(struct mill *mill, uint64_t serial)
     mill->blocks--;
 }
 
+/* The newest block of a node that has several, for one that has none: most likely nobody computes
+ * it yet.  Whichever comes first is kept.  false: there is none. */
+static bool find_theft(const struct product *product, const struct mill *thief, uint64_t *idx)
+{
+    for (const struct grist *grist = product->out; grist && thief->blocks == 0;
+         grist = grist->next) {
+        if (grist->mill == thief || grist->mill->blocks < 2 || product->copies[grist->idx] > 1 ||
+            product->come[grist->idx])
+            continue;
+        *idx = grist->idx;
+        return true;
+    }
+    return false;
+}
+
+/* The next block for this node; false: there is none. */
+static bool find_block(struct product *product, const struct mill *mill, uint64_t *idx)
+{
+    if (product->lost_count > 0)
+        *idx = product->lost[--product->lost_count];
+    else if (product->next < product->blocks)
+        *idx = product->next++;
+    else if (find_theft(product, mill, idx))
+        product->status.again++;
+    else
+        return false;
+    return true;
+}
+
 /* false: there is none, or no memory to receive it. */
 static bool give_block(struct product *product, struct mill *mill)
 {
     struct grist *grist;
+    uint64_t idx;
 
-    if (product->lost_count == 0 && product->next == product->blocks)
-        return false;
     grist = take_grist(product);
     if (!grist) {
         if (!product->out && !product->unchecked)
             product_finish(product, EXIT_OTHER, "not enough memory for one block of C");
         return false;
     }
-    grist->idx = product->lost_count > 0 ? product->lost[--product->lost_count] : product->next++;
+    if (!find_block(product, mill, &idx)) {
+        push(&product->spare, grist);
+        return false;
+    }
+    grist->idx = idx;
+    product->copies[idx]++;
     grist->mill = mill;
     grist->instance = mill->instance;
     memcpy(grist->name, mill->name, sizeof grist->name);
@@ -175,11 +208,8 @@ void deal_pump(struct product *product)
 
         product->turn = (product->turn + 1) % MILLS_MAX;
         idle++;
-        if (!wants_block(product, mill))
-            continue;
-        if (!give_block(product, mill))
-            break;
-        idle = 0;
+        if (wants_block(product, mill) && give_block(product, mill))
+            idle = 0;
     }
 }
 
@@ -195,10 +225,13 @@ void deal_take_back(struct product *product, const struct mill *mill)
             continue;
         }
         grist = pull(at);
+        push(&product->spare, grist);
+        product->copies[grist->idx]--;
+        if (product->copies[grist->idx] > 0 || product->come[grist->idx])
+            continue; /* nobody misses it */
         assert(product->lost_count < MILLS_MAX * BODY_DEPTH_MAX);
         product->lost[product->lost_count++] = grist->idx;
         product->status.again++;
-        push(&product->spare, grist);
     }
 }
 
@@ -224,6 +257,24 @@ static void start_check(struct product *product)
     actions_add(product->actions, ACT_COMPUTE)->job = &product->job;
 }
 
+/* A stolen block's second copy: blocks have the same bits on every machine. */
+static void come_twice(struct product *product, const struct grist *grist)
+{
+    const struct body_product *shape = &product->config.shape;
+    struct block block = blocks_at(shape, grist->idx);
+    char text[ACTION_TEXT_MAX];
+
+    if (product->checker ||
+        memcmp(product->config.c + block.first * shape->cols, grist->buf + MESSAGE_HEADER,
+               block.rows * shape->cols * sizeof(float)) == 0)
+        return;
+    text_format(text, sizeof text,
+                "two nodes computed rows %" PRIu64 "..%" PRIu64
+                " differently, one of them was %s: --check names who is wrong",
+                block.first, block.first + block.rows - 1, grist->name);
+    product_finish(product, EXIT_OTHER, text);
+}
+
 void deal_result(struct product *product, struct mill *mill, const struct input *input)
 {
     const struct body_product *shape = &product->config.shape;
@@ -245,6 +296,13 @@ void deal_result(struct product *product, struct mill *mill, const struct input 
     grist = pull(at);
     give_serial_back(mill, grist->serial);
     mill->finished++;
+    product->copies[grist->idx]--;
+    if (product->come[grist->idx]) {
+        come_twice(product, grist);
+        push(&product->spare, grist);
+        return;
+    }
+    product->come[grist->idx] = true;
     if (product->checker) {
         for (at = &product->unchecked; *at;)
             at = &(*at)->next;

@@ -66,6 +66,8 @@ struct product {
     uint64_t blocks, next; /* given out so far, not counting those that came back: */
     uint64_t *lost;        /* blocks of lost nodes */
     uint32_t lost_count;
+    uint8_t *copies; /* of a block, under way: a second one is stolen from a slow node */
+    bool *come;      /* a block has come back */
     uint32_t turn; /* whose turn it is for a block */
     bool more;     /* a step was full: go on at once */
     struct grist *spare, *out;

@@ -215,6 +215,97 @@ START_TEST(product__few_blocks_are_spread)
 }
 END_TEST
 
+static void answer(struct action post, float value)
+{
+    float *floats = (float *)(void *)((uint8_t *)post.buf + MESSAGE_HEADER);
+
+    for (size_t i = 0; i < BLOCK_ROWS * COLS; i++)
+        floats[i] = value;
+    hear(post.conn.slot,
+         (struct message){.kind = MSG_RESULT, .step = post.head.step, .aux = post.head.aux}, floats,
+         BLOCK_ROWS * COLS * sizeof(float), post.user);
+}
+
+/* Takes what the actions at hand post for, with the first row of its block. */
+static size_t note_posts(struct action *posts, size_t count)
+{
+    for (size_t i = 0; i < actions.count; i++) {
+        if (actions.items[i].kind != ACT_POST)
+            continue;
+        posts[count] = actions.items[i];
+        posts[count++].head.aux = actions.items[i + 1].head.aux;
+    }
+    return count;
+}
+
+/* The second node does its own blocks, then steals those of the first, which does nothing, until so
+ * many have come. */
+static size_t leave_one_behind(struct action posts[64], uint64_t done)
+{
+    size_t count = 0;
+
+    open_product(2);
+    join(1, "slow");
+    join(2, "quick");
+    ready(1);
+    ready(2);
+    count = note_posts(posts, 0);
+    for (size_t i = 0; i < count && product_status(product).done < done; i++) {
+        if (posts[i].conn.slot != 2)
+            continue;
+        answer(posts[i], 1);
+        count = note_posts(posts, count);
+    }
+    return count;
+}
+
+START_TEST(product__blocks_of_the_slow_are_stolen)
+{
+    struct action posts[64];
+    size_t count = leave_one_behind(posts, 8);
+
+    ck_assert_uint_eq(count, 8 + 3);
+    ck_assert_uint_eq(product_status(product).done, 8);
+    ck_assert_uint_eq(product_status(product).again, 3);
+    ck_assert_uint_eq(sent(MSG_BYE), 2);
+    for (size_t i = 0; i < ROWS * COLS; i++)
+        ck_assert(c[i] >= 1 && c[i] <= 1);
+    product_free(product);
+}
+END_TEST
+
+/* Its owner is lost meanwhile: a block that has come is not given out again. */
+START_TEST(product__what_was_stolen_is_not_missed)
+{
+    struct action posts[64];
+    size_t count = leave_one_behind(posts, 6);
+
+    feed((struct input){.kind = IN_CLOSED, .conn = conn_of(1), .reason = RDT_CLOSED_DEAD});
+    count = note_posts(posts, count);
+    /* One of the three has come, one is under way: the third is given out now. */
+    ck_assert_uint_eq(sent(MSG_BLOCK), 1);
+    answer(posts[count - 2], 1);
+    answer(posts[count - 1], 1);
+    ck_assert_uint_eq(product_status(product).done, 8);
+    product_free(product);
+}
+END_TEST
+
+START_TEST(product__copies_that_differ_end_the_run)
+{
+    struct action posts[64];
+
+    leave_one_behind(posts, 6);
+    ck_assert_uint_eq(posts[4].conn.slot, 1); /* its newest, the one that was stolen first */
+    answer(posts[4], 2);
+    feed((struct input){.kind = IN_CLOSED, .conn = conn_of(1)});
+    feed((struct input){.kind = IN_CLOSED, .conn = conn_of(2)});
+    ck_assert_int_eq(must(ACT_EXIT, MSG_KIND_END).code, EXIT_OTHER);
+    ck_assert_ptr_nonnull(strstr(must(ACT_EXIT, MSG_KIND_END).text, "--check"));
+    product_free(product);
+}
+END_TEST
+
 /* Sixty-four nodes are ready at once: more actions than one step may take. */
 START_TEST(product__a_full_step_goes_on_in_the_next)
 {
@@ -287,6 +378,9 @@ int main(void)
     tcase_add_test(tcase, product__results_that_do_not_fit_cost_the_connection);
     tcase_add_test(tcase, product__one_member_cannot_answer_for_another);
     tcase_add_test(tcase, product__few_blocks_are_spread);
+    tcase_add_test(tcase, product__blocks_of_the_slow_are_stolen);
+    tcase_add_test(tcase, product__what_was_stolen_is_not_missed);
+    tcase_add_test(tcase, product__copies_that_differ_end_the_run);
     tcase_add_test(tcase, product__a_full_step_goes_on_in_the_next);
     tcase_add_test(tcase, product__strangers_change_nothing);
     suite_add_tcase(suite, tcase);
