@@ -68,8 +68,8 @@ struct product {
     uint32_t lost_count;
     uint8_t *copies; /* of a block, under way: a second one is stolen from a slow node */
     bool *come;      /* a block has come back */
-    uint32_t turn; /* whose turn it is for a block */
-    bool more;     /* a step was full: go on at once */
+    uint32_t turn;   /* whose turn it is for a block */
+    bool more;       /* a step was full: go on at once */
     struct grist *spare, *out;
 
     struct checker *checker; /* NULL: nothing is checked */

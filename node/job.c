@@ -166,12 +166,13 @@ static void run_matrix_prepare(struct job *job)
     job->err = nn_product_fingerprint(&job->ready.fingerprint);
     if (job->err == 0)
         job->err = matrix_engine_open(engine, hands);
-    if (job->err < 0)
+    if (job->err < 0) {
         text_format(job->why, sizeof job->why,
                     "not enough memory: a B of %llu x %llu and %u blocks of %llu rows are %.0f "
                     "bytes",
                     (unsigned long long)shape.inner, (unsigned long long)shape.cols, shape.depth,
                     (unsigned long long)shape.block_rows, matrix_engine_bytes(&shape));
+    }
 }
 
 void job_run(struct job *job)

@@ -119,7 +119,7 @@ START_TEST(blocks__cover_every_row_once)
         uint64_t inner = 1 + random_below(&state, UINT64_C(1) << random_below(&state, 28));
         struct body_product shape = shape_of(multiplies ? BODY_MULTIPLY : BODY_COMBINE, rows,
                                              multiplies ? inner : cols, cols);
-        uint64_t next = 0, count;
+        uint64_t next, count;
 
         ck_assert(blocks_plan(&shape));
         count = blocks_count(&shape);
@@ -129,7 +129,6 @@ START_TEST(blocks__cover_every_row_once)
             ck_assert_uint_eq(block.first, idx * shape.block_rows);
             ck_assert_uint_le(block.rows, shape.block_rows);
             ck_assert_uint_ge(block.rows, 1);
-            next = block.first + block.rows;
             ck_assert(idx + 1 == count || block.rows == shape.block_rows);
         }
         next = blocks_at(&shape, count - 1).first + blocks_at(&shape, count - 1).rows;

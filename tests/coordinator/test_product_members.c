@@ -2,6 +2,7 @@
 /* The coordinator of a product against members that say what they like. */
 #include "tests/cluster/random.h"
 
+#include <cluster/text.h>
 #include <coordinator/product.h>
 
 #include <check.h>
@@ -54,7 +55,7 @@ static void join(uint32_t idx, const char *name)
     struct body_join join = {.instance = idx, .threads = threads};
     static uint8_t body[BODY_MAX];
 
-    strcpy(join.name, name);
+    text_format(join.name, sizeof join.name, "%s", name);
     feed((struct input){.kind = IN_CONNECTED, .conn = conn_of(idx), .incoming = true});
     hear(idx, (struct message){.kind = MSG_JOIN}, body, body_join_encode(&join, body), NULL);
 }
@@ -261,7 +262,7 @@ static size_t leave_one_behind(struct action posts[64], uint64_t done)
 
 START_TEST(product__blocks_of_the_slow_are_stolen)
 {
-    struct action posts[64];
+    static struct action posts[64];
     size_t count = leave_one_behind(posts, 8);
 
     ck_assert_uint_eq(count, 8 + 3);
@@ -277,7 +278,7 @@ END_TEST
 /* Its owner is lost meanwhile: a block that has come is not given out again. */
 START_TEST(product__what_was_stolen_is_not_missed)
 {
-    struct action posts[64];
+    static struct action posts[64];
     size_t count = leave_one_behind(posts, 6);
 
     feed((struct input){.kind = IN_CLOSED, .conn = conn_of(1), .reason = RDT_CLOSED_DEAD});
@@ -293,7 +294,7 @@ END_TEST
 
 START_TEST(product__copies_that_differ_end_the_run)
 {
-    struct action posts[64];
+    static struct action posts[64];
 
     leave_one_behind(posts, 6);
     ck_assert_uint_eq(posts[4].conn.slot, 1); /* its newest, the one that was stolen first */

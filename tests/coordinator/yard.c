@@ -3,6 +3,7 @@
 
 #include "tests/cluster/random.h"
 
+#include <cluster/text.h>
 #include <node/worker.h>
 
 #include <check.h>
@@ -111,7 +112,7 @@ static void act_send(uint32_t proc, const struct action *action)
     item->head = action->head;
     item->len = action->body_len;
     item->user = action->user;
-    item->copy = malloc(action->body_len + 1);
+    item->copy = calloc(1, action->body_len + 4);
     ck_assert_ptr_nonnull(item->copy);
     if (action->body_len > 0)
         memcpy(item->copy, action->body, action->body_len);
@@ -180,10 +181,11 @@ static void act(uint32_t proc, const struct action *action)
         add(ITEM_COMPUTED, proc, CONNS)->job = action->job;
         break;
     case ACT_EVENT:
-        if (proc == 0 &&
-            strlen(yard.result->events) + ACTION_TEXT_MAX < sizeof yard.result->events) {
-            strcat(yard.result->events, action->text);
-            strcat(yard.result->events, "\n");
+        if (proc == 0) {
+            size_t len = strlen(yard.result->events);
+
+            text_format(yard.result->events + len, sizeof yard.result->events - len, "%s; ",
+                        action->text);
         }
         break;
     case ACT_EXIT:
@@ -330,11 +332,12 @@ static void take(struct item *item)
         deliver(item);
         break;
     case ITEM_RELEASED:
-        if (item->user)
+        if (item->user) {
             feed(item->to, (struct input){.kind = IN_RELEASED,
                                           .conn = conn,
                                           .user = item->user,
                                           .status = item->status});
+        }
         break;
     case ITEM_COMPUTED:
         if (yard.gone[item->to])
@@ -438,7 +441,7 @@ static void open_yard(const struct plan *plan, struct yard_result *result)
     ck_assert(blocks_plan(&config.shape));
     if (plan->block_rows)
         config.shape.block_rows = plan->block_rows;
-    strcpy(config.shape.kernel, nn_blas_kernel());
+    text_format(config.shape.kernel, sizeof config.shape.kernel, "%s", nn_blas_kernel());
     config.a = yard.a;
     config.b = yard.b;
     config.c = yard.result->c;

@@ -27,7 +27,7 @@ struct plan {
 struct yard_result {
     int code;
     char text[ACTION_TEXT_MAX];
-    char events[16 * 1024]; /* of the coordinator, one a line */
+    char events[16 * 1024]; /* of the coordinator, one after the other */
     float *c, *want;        /* what came out, and the same blocks computed in one place */
     struct product_status status;
 };

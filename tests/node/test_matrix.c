@@ -3,6 +3,7 @@
 #include "tests/cluster/random.h"
 
 #include <cluster/blocks.h>
+#include <cluster/text.h>
 #include <node/worker.h>
 
 #include <check.h>
@@ -97,7 +98,7 @@ static void welcome(const struct body_product *shape)
     size_t len;
 
     ck_assert_int_eq(nn_blas_open(NULL, NULL), 0);
-    strcpy(copy.kernel, nn_blas_kernel());
+    text_format(copy.kernel, sizeof copy.kernel, "%s", nn_blas_kernel());
     len = body_product_encode(&copy, body);
     feed((struct input){.kind = IN_MESSAGE,
                         .conn = bench.conn,
@@ -283,12 +284,13 @@ START_TEST(matrix__b25_a_b_larger_than_the_machine_is_refused_with_its_size)
     welcome(&huge);
     compute();
     ck_assert(bench.exited);
-    for (size_t i = 0; i < bench.actions.count; i++)
+    for (size_t i = 0; i < bench.actions.count; i++) {
         if (bench.actions.items[i].kind == ACT_EXIT) {
             ck_assert_int_eq(bench.actions.items[i].code, WORKER_NOT_STARTED);
             ck_assert_ptr_nonnull(strstr(bench.actions.items[i].text, "2000000 x 2000000"));
             ck_assert_ptr_nonnull(strstr(bench.actions.items[i].text, "bytes"));
         }
+    }
     close_bench();
 }
 END_TEST
