@@ -394,7 +394,14 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* One turn; `until` bounds its sleep.  The one that is told to exit does not sleep. */
+/* All is said: who left first would leave the peer waiting when its CLOSE, said once, is lost. */
+static bool is_silent(const struct host *host)
+{
+    return wire_connections(host->wire) == 0 && rdt_deadline(host->ep) == UINT64_MAX;
+}
+
+/* One turn; `until` bounds its sleep.  The one that is told to exit does not sleep, nor does
+ * the one after which nothing is left to be said. */
 static int turn(struct host *host, uint64_t until)
 {
     uint64_t now = rdt_uring_now(host->uring);
@@ -422,16 +429,12 @@ static int turn(struct host *host, uint64_t until)
         /* The kernel gives buffers back within the wait; it need not be asked more often. */
         until = earlier(until, now + NS_PER_MS);
     }
-    if (rdt_uring_wait(host->uring, more ? 0 : until) < 0)
+    if (more || (host->exiting && is_silent(host)))
+        until = 0;
+    if (rdt_uring_wait(host->uring, until) < 0)
         return RDT_ESYS;
     take_arrivals(host);
     return 0;
-}
-
-/* All is said: who left first would leave the peer waiting when its CLOSE, said once, is lost. */
-static bool is_silent(const struct host *host)
-{
-    return wire_connections(host->wire) == 0 && rdt_deadline(host->ep) == UINT64_MAX;
 }
 
 int host_run(struct host *host, char *text)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -303,6 +304,26 @@ START_TEST(host__exchange_compute_and_bye)
 }
 END_TEST
 
+/* Most leave within a few round trips; a busy machine may hold up one or the other. */
+START_TEST(host__leaves_when_all_is_said)
+{
+    enum { TRIES = 5, SOON_MS = 1500 };
+    int soon_enough = 0;
+
+    for (int i = 0; i < TRIES; i++) {
+        struct timespec begun, ended;
+
+        clock_gettime(CLOCK_MONOTONIC, &begun);
+        check_exchange(NULL);
+        clock_gettime(CLOCK_MONOTONIC, &ended);
+        soon_enough +=
+            (ended.tv_sec - begun.tv_sec) * 1000 + (ended.tv_nsec - begun.tv_nsec) / 1000000 <
+            SOON_MS;
+    }
+    ck_assert_int_gt(soon_enough, TRIES / 2);
+}
+END_TEST
+
 START_TEST(host__exchange_through_an_impaired_link)
 {
     check_exchange("loss=5%,duplicate=2%,reorder=2%,corrupt=2%,delay=200us,seed=3");
@@ -435,6 +456,7 @@ int main(void)
     int failed;
 
     tcase_add_test(tcase, host__exchange_compute_and_bye);
+    tcase_add_test(tcase, host__leaves_when_all_is_said);
     tcase_add_test(tcase, host__exchange_through_an_impaired_link);
     tcase_add_test(tcase, host__B23_a_signal_becomes_an_input);
     tcase_add_test(tcase, host__B23_a_second_signal_ends_it_at_once);
