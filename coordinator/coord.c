@@ -19,13 +19,14 @@ static int open_memory(struct coord *coord)
 
     coord->weights[0] = nn_floats(coord->parameters);
     coord->weights[1] = nn_floats(coord->parameters);
-    coord->landings = calloc(leaves, sizeof *coord->landings);
+    coord->pieces_max = leaves > coord->eval_leaves ? leaves : coord->eval_leaves;
+    coord->pieces = calloc(coord->pieces_max, sizeof *coord->pieces);
     coord->partials = calloc(leaves, sizeof *coord->partials);
     coord->evals = calloc(coord->eval_leaves + 1, sizeof *coord->evals);
     coord->eval_partials = calloc(coord->eval_leaves + 1, sizeof *coord->eval_partials);
     coord->ids_max = body_samples_max((uint32_t)nn_dataset_sample_bytes(config->train));
     coord->ids = calloc(coord->ids_max + 1, sizeof *coord->ids);
-    if (!coord->weights[0] || !coord->weights[1] || !coord->landings || !coord->partials ||
+    if (!coord->weights[0] || !coord->weights[1] || !coord->pieces || !coord->partials ||
         !coord->evals || !coord->eval_partials || !coord->ids)
         return NN_ENOMEM;
     return committer_open(&coord->committer, coord->parameters, &config->optim);
@@ -41,6 +42,8 @@ int coord_open(struct coord **out, const struct coord_config *config)
     if (!coord)
         return NN_ENOMEM;
     coord->config = *config;
+    if (coord->config.min_nodes == 0)
+        coord->config.min_nodes = 1;
     coord->parameters = nn_model_parameters(config->model);
     coord->steps = schedule_steps(&config->schedule);
     coord->view = 1;
@@ -63,8 +66,8 @@ void coord_free(struct coord *coord)
     for (size_t i = 0; i < MEMBERS_MAX; i++)
         for (size_t set = 0; set < SET_COUNT; set++)
             free(coord->members[i].sent[set]);
-    for (uint32_t i = 0; coord->landings && i < schedule_leaves_max(&coord->config.schedule); i++)
-        nn_floats_free((float *)(void *)coord->landings[i].buf);
+    for (uint32_t i = 0; coord->pieces && i < coord->pieces_max; i++)
+        nn_floats_free((float *)(void *)coord->pieces[i].buf);
     while (coord->spare) {
         struct samples_buf *buf = coord->spare;
 
@@ -74,7 +77,7 @@ void coord_free(struct coord *coord)
     nn_floats_free(coord->weights[0]);
     nn_floats_free(coord->weights[1]);
     committer_free(coord->committer);
-    free(coord->landings);
+    free(coord->pieces);
     free(coord->partials);
     free(coord->evals);
     free(coord->eval_partials);
@@ -93,14 +96,18 @@ void coord_record(struct coord *coord)
     actions_add(coord->out, ACT_RECORD)->record = &coord->record;
 }
 
+bool coord_is_running(const struct coord *coord)
+{
+    return coord->phase == PHASE_STEP || coord->phase == PHASE_COMMIT || coord->phase == PHASE_EVAL;
+}
+
 /* ---------- the run ---------- */
 
 static void begin_step(struct coord *coord)
 {
     coord->phase = PHASE_STEP;
     coord->started_ns = coord->now;
-    assign_broadcast(coord);
-    assign_step(coord);
+    assign_begin(coord, schedule_step(&coord->config.schedule, coord->step).leaves);
 }
 
 static void begin_eval(struct coord *coord)
@@ -109,8 +116,7 @@ static void begin_eval(struct coord *coord)
     coord->started_ns = coord->now;
     coord->eval_have = 0;
     memset(coord->evals, 0, coord->eval_leaves * sizeof *coord->evals);
-    assign_broadcast(coord);
-    assign_eval(coord);
+    assign_begin(coord, coord->eval_leaves);
 }
 
 void coord_begin(struct coord *coord)
@@ -211,8 +217,6 @@ static void on_committed(struct coord *coord)
     memcpy(coord->record.hash, commit->hash, sizeof coord->record.hash);
     coord_record(coord);
     coord->step++;
-    coord->broadcast = false;
-    reduce_reset(coord);
     go_on(coord, false);
 }
 
@@ -370,16 +374,10 @@ static void fail_now(struct coord *coord)
 
 static void drop_ended(struct coord *coord)
 {
-    for (size_t i = 0; i < MEMBERS_MAX; i++) {
-        struct member *member = &coord->members[i];
-
-        if ((member->state != MEMBER_READY && member->state != MEMBER_JOINING) ||
-            strcmp(member->node.name, coord->ended) != 0)
-            continue;
-        member->process_ended = true;
-        member_drop(coord, member, RDT_CLOSED_DEAD);
-    }
-    coord->ended[0] = '\0';
+    coord->ended = false;
+    for (size_t i = 0; i < MEMBERS_MAX; i++)
+        if (coord->members[i].process_ended)
+            member_drop(coord, &coord->members[i], RDT_CLOSED_DEAD);
 }
 
 void coord_step(void *state, const struct input *input, uint64_t now_ns, struct actions *out)
@@ -392,9 +390,11 @@ void coord_step(void *state, const struct input *input, uint64_t now_ns, struct 
     dispatch(coord, input);
     if (coord->failing)
         fail_now(coord);
-    if (coord->ended[0])
+    if (coord->ended)
         drop_ended(coord);
     advance(coord);
+    quorum_check(coord);
+    assign_pieces(coord);
     if (coord->phase != PHASE_END || coord->committing)
         return;
     if (members_in(coord, MEMBER_FREE) < MEMBERS_MAX && now_ns < coord->end_at)
@@ -408,10 +408,12 @@ uint64_t coord_deadline(const void *state)
 {
     const struct coord *coord = state;
 
-    if (!coord->begun || coord->failing || coord->ended[0])
+    if (!coord->begun || coord->failing || coord->ended || coord->hurry)
         return 0;
     if (coord->phase == PHASE_GATHER)
         return coord->gather_until;
+    if (coord->waiting)
+        return coord->wait_until;
     return coord->phase == PHASE_END && !coord->committing ? coord->end_at : UINT64_MAX;
 }
 
@@ -433,7 +435,15 @@ void coord_fail(struct coord *coord, enum exit_code code, const char *text)
 
 void coord_drop(struct coord *coord, const char *name)
 {
-    text_format(coord->ended, sizeof coord->ended, "%s", name);
+    for (size_t i = 0; i < MEMBERS_MAX; i++) {
+        struct member *member = &coord->members[i];
+
+        if ((member->state != MEMBER_READY && member->state != MEMBER_JOINING) ||
+            strcmp(member->node.name, name) != 0)
+            continue;
+        member->process_ended = true;
+        coord->ended = true;
+    }
 }
 
 bool coord_is_gathering(const struct coord *coord)

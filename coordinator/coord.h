@@ -8,9 +8,11 @@
  *
  *     gather -> step -> commit -> step ... -> eval -> step ... -> end
  *
- * A step hands every node a share of the leaves and a landing for each whole subtree in it; when
- * the partials cover the tree, one job commits the step.  The weights of a finished step are
- * whole until the next one has been committed: stopping at any moment leaves a model to save.
+ * A step hands every node a share of the leaves and posts a landing for each whole subtree in it;
+ * when the partials cover the tree, one job commits the step.  What a lost node has not sent is
+ * handed to the others in the same step; a node that joins is used from the next one; with too few
+ * nodes the run waits.  The weights of a finished step are whole until the next one has been
+ * committed: stopping at any moment leaves a model to save.
  */
 
 #include <cluster/schedule.h>
@@ -41,8 +43,9 @@ struct coord_config {
     struct nn_optim optim;
     uint64_t seed;
     uint64_t fingerprint;
-    uint32_t nodes; /* wait for so many; at most COORD_NODES_MAX */
-    uint64_t wait_ns;
+    uint32_t nodes;     /* wait for so many before the first step; at most COORD_NODES_MAX */
+    uint32_t min_nodes; /* go on with at least so many; 0 is 1 */
+    uint64_t wait_ns;   /* for the nodes to come, and for one to come back */
 };
 
 struct coord; /* opaque */
@@ -81,6 +84,7 @@ struct coord_node {
     uint32_t threads;
     bool has_train, has_test;
     bool lost;
+    bool banned;           /* it broke the protocol: not welcome again */
     uint64_t leaves;       /* computed */
     uint64_t samples_sent; /* to it */
 };

@@ -36,6 +36,11 @@ uint32_t members_in(const struct coord *coord, enum member_state state)
     return count;
 }
 
+bool member_is_able(const struct member *member)
+{
+    return member->state == MEMBER_READY && !member->dropped;
+}
+
 void member_send(struct coord *coord, struct member *member, struct message head, const void *body,
                  size_t body_len, void *user)
 {
@@ -98,14 +103,14 @@ static void free_member(struct member *member)
     member->state = MEMBER_FREE;
 }
 
-/* Landings of a closed connection are ours again. */
-static void take_landings_back(struct coord *coord, const struct member *member)
+/* What was asked of it is asked of others.  Landings of a closed connection are ours again. */
+static void take_pieces_back(struct coord *coord, const struct member *member)
 {
-    for (uint32_t i = 0; i < coord->landings_count; i++) {
-        struct landing *landing = &coord->landings[i];
+    for (uint32_t i = 0; i < coord->pieces_count; i++) {
+        struct piece *piece = &coord->pieces[i];
 
-        if (landing->state == LANDING_POSTED && landing->member == index_of(coord, member))
-            landing->state = LANDING_FREE;
+        if (piece->state == PIECE_ASKED && piece->member == index_of(coord, member))
+            piece->state = PIECE_LOST;
     }
 }
 
@@ -138,40 +143,42 @@ void member_drop(struct coord *coord, struct member *member, enum rdt_closed rea
     actions_add(coord->out, ACT_ABORT)->conn = member->node.conn;
 }
 
+/* The number of members has changed.  While the run goes on nobody is waited for. */
+static void note_members(struct coord *coord)
+{
+    coord->record = (struct record){.kind = RECORD_MEMBERS};
+    if (coord->phase == PHASE_GATHER)
+        coord->record.wanted = coord->config.nodes;
+    coord_record(coord);
+}
+
 void member_closed(struct coord *coord, struct member *member, enum rdt_closed reason)
 {
     enum member_state state = member->state;
-    bool running =
-        coord->phase == PHASE_STEP || coord->phase == PHASE_COMMIT || coord->phase == PHASE_EVAL;
-    char text[ACTION_TEXT_MAX];
+    const char *why;
 
     if (member->dropped)
         reason = member->reason;
-    take_landings_back(coord, member);
+    why = reason_text(member, reason);
+    member->node.banned = reason == RDT_CLOSED_PROTOCOL;
+    take_pieces_back(coord, member);
     if (state == MEMBER_JOINING || state == MEMBER_READY) {
         coord->view++;
         text_format(coord_event(coord)->text, ACTION_TEXT_MAX,
                     "%s node=%s reason=%s view=%" PRIu64 " step=%" PRIu64,
-                    reason == RDT_CLOSED_PEER ? "left" : "lost", member->node.name,
-                    reason_text(member, reason), coord->view, coord->step);
+                    reason == RDT_CLOSED_PEER ? "left" : "lost", member->node.name, why,
+                    coord->view, coord->step);
     }
-    if (state == MEMBER_READY)
+    if (state == MEMBER_READY) {
         remember(coord, member, reason != RDT_CLOSED_PEER);
-    text_format(text, sizeof text,
-                "node %s lost at step %" PRIu64 " (%s): the run needs all its %" PRIu32
-                " nodes and has ended",
-                member->node.name, coord->step, reason_text(member, reason), coord->config.nodes);
+        text_format(coord->last_lost, sizeof coord->last_lost,
+                    "node %s lost at step %" PRIu64 " (%s)", member->node.name, coord->step, why);
+    }
     if (state == MEMBER_LEAVING && member->node.name[0])
         remember(coord, member, false);
     free_member(member);
-    if (state != MEMBER_READY)
-        return;
-    if (running)
-        coord_finish(coord, EXIT_NODES, text);
-    else if (coord->phase == PHASE_GATHER) {
-        coord->record = (struct record){.kind = RECORD_MEMBERS, .wanted = coord->config.nodes};
-        coord_record(coord);
-    }
+    if (state == MEMBER_READY && coord->phase != PHASE_END)
+        note_members(coord);
 }
 
 void member_refuse(struct coord *coord, struct member *member, const char *reason, bool for_good)
@@ -187,39 +194,64 @@ void member_refuse(struct coord *coord, struct member *member, const char *reaso
     close_member(coord, member);
 }
 
-static bool knows(const struct coord *coord, const struct member *member)
+/* Another member with the identity of this one. */
+static struct member *twin_of(struct coord *coord, const struct member *member)
 {
     for (size_t i = 0; i < MEMBERS_MAX; i++) {
-        const struct member *other = &coord->members[i];
+        struct member *other = &coord->members[i];
 
-        if (other != member && other->node.instance == member->node.instance &&
+        if (other != member && other->node.instance == member->node.instance && !other->dropped &&
             (other->state == MEMBER_JOINING || other->state == MEMBER_READY))
-            return true;
+            return other;
     }
+    return NULL;
+}
+
+static bool is_banned(const struct coord *coord, uint64_t instance)
+{
+    for (size_t i = 0; i < coord->gone_count; i++)
+        if (coord->gone[i].instance == instance && coord->gone[i].banned)
+            return true;
+    return false;
+}
+
+/* May it become a member?  Else it is refused. */
+static bool is_welcome(struct coord *coord, struct member *member)
+{
+    uint32_t taken = members_in(coord, MEMBER_JOINING) + members_in(coord, MEMBER_READY);
+    struct member *twin = twin_of(coord, member);
+    char text[BODY_TEXT_MAX];
+
+    if (is_banned(coord, member->node.instance)) {
+        member_refuse(coord, member, "it broke the protocol of this run before", true);
+        return false;
+    }
+    if (twin && !rdt_addr_equal(&twin->node.peer, &member->node.peer)) {
+        /* Its old connection is about to be found dead, or somebody copied a machine. */
+        member_refuse(coord, member, "this node is a member already", false);
+        return false;
+    }
+    if (twin) /* the same socket: it has given its old connection up */
+        member_drop(coord, twin, RDT_CLOSED_DEAD);
+    if (taken < COORD_NODES_MAX || twin)
+        return true;
+    text_format(text, sizeof text, "the run has %d nodes already", COORD_NODES_MAX);
+    member_refuse(coord, member, text, false);
     return false;
 }
 
 void member_join(struct coord *coord, struct member *member, const struct input *input)
 {
-    uint32_t taken = members_in(coord, MEMBER_JOINING) + members_in(coord, MEMBER_READY);
     struct body_join join;
-    char text[BODY_TEXT_MAX];
 
-    if (member->state != MEMBER_CONNECTED || !body_join_decode(&join, input->body, input->body_len))
+    if (member->state != MEMBER_CONNECTED || coord->phase == PHASE_END ||
+        !body_join_decode(&join, input->body, input->body_len))
         return;
     member->node.instance = join.instance;
     member->node.threads = join.threads;
     text_format(member->node.name, sizeof member->node.name, "%s", join.name);
-    if (knows(coord, member)) {
-        /* Its old connection is about to be found dead. */
-        member_refuse(coord, member, "this node is a member already", false);
+    if (!is_welcome(coord, member))
         return;
-    }
-    if (coord->phase != PHASE_GATHER || taken >= coord->config.nodes) {
-        text_format(text, sizeof text, "the run has its %" PRIu32 " nodes", coord->config.nodes);
-        member_refuse(coord, member, text, false);
-        return;
-    }
     member->state = MEMBER_JOINING;
     text_format(coord_event(coord)->text, ACTION_TEXT_MAX,
                 "joining node=%s instance=%016" PRIx64 " threads=%" PRIu32, member->node.name,
@@ -245,6 +277,20 @@ static int open_sent(struct coord *coord, struct member *member)
     return 0;
 }
 
+/* It was a member before: its numbers go on. */
+static void recall(struct coord *coord, struct member *member)
+{
+    for (size_t i = 0; i < coord->gone_count; i++) {
+        if (coord->gone[i].instance != member->node.instance ||
+            strcmp(coord->gone[i].name, member->node.name) != 0)
+            continue;
+        member->node.leaves = coord->gone[i].leaves;
+        member->node.samples_sent = coord->gone[i].samples_sent;
+        coord->gone[i] = coord->gone[--coord->gone_count];
+        return;
+    }
+}
+
 void member_ready(struct coord *coord, struct member *member, const struct input *input)
 {
     struct body_ready ready;
@@ -268,12 +314,15 @@ void member_ready(struct coord *coord, struct member *member, const struct input
         return;
     }
     member->state = MEMBER_READY;
+    recall(coord, member);
+    if (coord_is_running(coord))
+        coord->view++;
     text_format(coord_event(coord)->text, ACTION_TEXT_MAX,
-                "joined node=%s train_data=%s test_data=%s", member->node.name,
-                ready.has_train ? "own" : "sent", ready.has_test ? "own" : "sent");
-    coord->record = (struct record){.kind = RECORD_MEMBERS, .wanted = coord->config.nodes};
-    coord_record(coord);
-    if (coord->phase == PHASE_GATHER && members_in(coord, MEMBER_READY) == coord->config.nodes)
+                "joined node=%s train_data=%s test_data=%s view=%" PRIu64 " step=%" PRIu64,
+                member->node.name, ready.has_train ? "own" : "sent",
+                ready.has_test ? "own" : "sent", coord->view, coord->step);
+    note_members(coord);
+    if (coord->phase == PHASE_GATHER && members_in(coord, MEMBER_READY) >= coord->config.nodes)
         coord_begin(coord);
 }
 

@@ -118,7 +118,8 @@ void progress_record(struct progress *progress, const struct record *record, uin
 
     switch (record->kind) {
     case RECORD_MEMBERS:
-        show_members(progress, record);
+        if (record->wanted > 0)
+            show_members(progress, record);
         return;
     case RECORD_EVAL:
         show_eval(progress, record);

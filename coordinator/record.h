@@ -14,7 +14,7 @@ enum record_kind { RECORD_MEMBERS, RECORD_STEP, RECORD_EVAL };
 struct record {
     enum record_kind kind;
     uint32_t nodes;              /* ready now; 0: in process */
-    uint32_t wanted;             /* MEMBERS */
+    uint32_t wanted;             /* MEMBERS: wait for so many; 0: the run goes on */
     uint64_t step;               /* STEP: counts from 0; EVAL: steps done */
     uint32_t epoch;              /* counts from 0 */
     uint64_t samples;            /* STEP: of the step; EVAL: test samples */

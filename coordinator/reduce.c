@@ -12,25 +12,24 @@ static bool holds(struct span outer, struct span inner)
     return inner.first >= outer.first && inner.first + inner.count <= outer.first + outer.count;
 }
 
-/* The full landing that covers this span, if any. */
-static struct landing *covering(struct coord *coord, struct span span)
+/* The piece that is here and covers this span, if any. */
+static const struct piece *covering(const struct coord *coord, struct span span)
 {
-    for (uint32_t i = 0; i < coord->landings_count; i++)
-        if (coord->landings[i].state == LANDING_FULL && holds(coord->landings[i].span, span))
-            return &coord->landings[i];
+    for (uint32_t i = 0; i < coord->pieces_count; i++)
+        if (coord->pieces[i].state == PIECE_HERE && holds(coord->pieces[i].span, span))
+            return &coord->pieces[i];
     return NULL;
 }
 
-static void name_liar(struct coord *coord, const struct member *member,
-                      const struct landing *landing)
+static void name_liar(struct coord *coord, const struct member *member, const struct piece *piece)
 {
     char text[ACTION_TEXT_MAX];
 
     text_format(text, sizeof text,
                 "step %" PRIu64 ": nodes %s and %s computed different sums of leaves %" PRIu32
                 " to %" PRIu32,
-                coord->step, member->node.name, coord->members[landing->member].node.name,
-                landing->span.first, landing->span.first + landing->span.count - 1);
+                coord->step, member->node.name, piece->by, piece->span.first,
+                piece->span.first + piece->span.count - 1);
     coord_finish(coord, EXIT_NUMERIC, text);
 }
 
@@ -45,38 +44,67 @@ static void not_finite(struct coord *coord, const struct member *member, const s
     coord_finish(coord, EXIT_NUMERIC, text);
 }
 
-/* A partial that came without a landing (a small one, rdt pooled it) moves into the one that waits
- * for its span. */
-static struct landing *landing_for(struct coord *coord, const struct input *input)
+/* For a partial that came without a landing (a small one, rdt pooled it): the piece it can be,
+ * covering all pieces below it.  NULL: one of those is asked of a node, and its landing is not ours
+ * to write to: the parts will come. */
+static struct piece *piece_for(struct coord *coord, const struct input *input)
 {
-    struct landing *landing = input->user;
+    struct span span = {input->head.first, input->head.count};
+    struct piece *piece = NULL;
+    uint32_t leaves = 0;
 
-    if (landing)
-        return landing;
-    for (uint32_t i = 0; i < coord->landings_count; i++) {
-        landing = &coord->landings[i];
-        if (landing->state == LANDING_FREE && landing->span.first == input->head.first &&
-            landing->span.count == input->head.count) {
-            memcpy(landing->buf + MESSAGE_HEADER, input->body, input->body_len);
-            return landing;
-        }
+    for (uint32_t i = 0; i < coord->pieces_count; i++) {
+        struct piece *part = &coord->pieces[i];
+
+        if (part->state == PIECE_GONE || !holds(span, part->span))
+            continue;
+        if (part->state == PIECE_ASKED)
+            return NULL;
+        leaves += part->span.count;
+        if (part->buf)
+            piece = part;
     }
-    return NULL;
+    if (!piece || leaves != span.count)
+        return NULL;
+    for (uint32_t i = 0; i < coord->pieces_count; i++)
+        if (coord->pieces[i].state != PIECE_GONE && holds(span, coord->pieces[i].span))
+            coord->pieces[i].state = PIECE_GONE;
+    piece->span = span;
+    memcpy(piece->buf + MESSAGE_HEADER, input->body, input->body_len);
+    return piece;
+}
+
+/* What lands in a posted buffer has its tag; the fields of the head may still differ beyond it. */
+static bool is_that(const struct coord *coord, const struct piece *piece,
+                    const struct message *head)
+{
+    return head->step == coord->step && head->first == piece->span.first &&
+           head->count == piece->span.count;
+}
+
+static void take(struct piece *piece, struct member *member, const struct input *input, double loss)
+{
+    piece->state = PIECE_HERE;
+    piece->loss = loss;
+    piece->hash = input->head.hash;
+    memcpy(piece->by, member->node.name, sizeof piece->by);
+    member->node.leaves += piece->span.count;
 }
 
 void reduce_partial(struct coord *coord, struct member *member, const struct input *input)
 {
     const struct message *head = &input->head;
     struct span span = {head->first, head->count};
-    struct landing *landing = input->user, *have;
+    struct piece *piece = input->user;
+    const struct piece *have;
     struct body_trailer trailer;
 
-    if (landing)
-        landing->state = LANDING_FREE;
-    if (coord->phase != PHASE_STEP || head->step != coord->step ||
+    if (coord->phase != PHASE_STEP || member->state != MEMBER_READY ||
+        (!piece && head->step != coord->step) ||
         !tree_has(schedule_step(&coord->config.schedule, coord->step).leaves, span))
         return;
-    if (!body_partial_decode(&trailer, coord->parameters, input->body, input->body_len)) {
+    if (!body_partial_decode(&trailer, coord->parameters, input->body, input->body_len) ||
+        (piece && !is_that(coord, piece, head))) {
         member_drop(coord, member, RDT_CLOSED_PROTOCOL);
         return;
     }
@@ -90,24 +118,20 @@ void reduce_partial(struct coord *coord, struct member *member, const struct inp
             name_liar(coord, member, have);
         return;
     }
-    landing = landing_for(coord, input);
-    if (!landing)
-        return;
-    landing->state = LANDING_FULL;
-    landing->member = (uint32_t)(member - coord->members);
-    landing->loss = trailer.loss;
-    landing->hash = head->hash;
-    member->node.leaves += span.count;
+    if (!piece)
+        piece = piece_for(coord, input);
+    if (piece)
+        take(piece, member, input, trailer.loss);
 }
 
-/* Do the partials that are here cover the tree?  They are disjoint: a covered one is dropped. */
+/* Do the partials that are here cover the tree? */
 bool reduce_covered(const struct coord *coord)
 {
     uint32_t leaves = 0;
 
-    for (uint32_t i = 0; i < coord->landings_count; i++)
-        if (coord->landings[i].state == LANDING_FULL)
-            leaves += coord->landings[i].span.count;
+    for (uint32_t i = 0; i < coord->pieces_count; i++)
+        if (coord->pieces[i].state == PIECE_HERE)
+            leaves += coord->pieces[i].span.count;
     return leaves == schedule_step(&coord->config.schedule, coord->step).leaves;
 }
 
@@ -116,20 +140,21 @@ void reduce_commit(struct coord *coord)
     struct schedule_step step = schedule_step(&coord->config.schedule, coord->step);
     size_t count = 0;
 
-    for (uint32_t i = 0; i < coord->landings_count; i++) {
-        const struct landing *landing = &coord->landings[i];
+    for (uint32_t i = 0; i < coord->pieces_count; i++) {
+        const struct piece *piece = &coord->pieces[i];
         size_t at = count;
 
-        if (landing->state != LANDING_FULL)
+        assert(piece->state == PIECE_HERE || piece->state == PIECE_GONE);
+        if (piece->state == PIECE_GONE)
             continue;
-        while (at > 0 && coord->partials[at - 1].span.first > landing->span.first) {
+        while (at > 0 && coord->partials[at - 1].span.first > piece->span.first) {
             coord->partials[at] = coord->partials[at - 1];
             at--;
         }
         coord->partials[at] =
-            (struct partial){.span = landing->span,
-                             .floats = (const float *)(void *)(landing->buf + MESSAGE_HEADER),
-                             .loss = landing->loss};
+            (struct partial){.span = piece->span,
+                             .floats = (const float *)(void *)(piece->buf + MESSAGE_HEADER),
+                             .loss = piece->loss};
         count++;
     }
     assert(tree_covered(step.leaves, coord->partials, count));
@@ -141,15 +166,6 @@ void reduce_commit(struct coord *coord)
                                     .weights = coord->weights[coord->step % 2],
                                     .next = coord->weights[(coord->step + 1) % 2]};
     actions_add(coord->out, ACT_COMPUTE)->job = &coord->commit;
-}
-
-void reduce_reset(struct coord *coord)
-{
-    for (uint32_t i = 0; i < coord->landings_count; i++) {
-        assert(coord->landings[i].state != LANDING_POSTED);
-        coord->landings[i].state = LANDING_FREE;
-    }
-    coord->landings_count = 0;
 }
 
 static bool evaluated_fits(const struct coord *coord, const struct input *input)
@@ -170,8 +186,9 @@ static bool evaluated_fits(const struct coord *coord, const struct input *input)
 void reduce_evaluated(struct coord *coord, struct member *member, const struct input *input)
 {
     const struct message *head = &input->head;
+    struct span span = {head->first, head->count};
 
-    if (coord->phase != PHASE_EVAL || head->step != coord->step)
+    if (coord->phase != PHASE_EVAL || member->state != MEMBER_READY || head->step != coord->step)
         return;
     if (!evaluated_fits(coord, input)) {
         member_drop(coord, member, RDT_CLOSED_PROTOCOL);
@@ -186,5 +203,8 @@ void reduce_evaluated(struct coord *coord, struct member *member, const struct i
         *leaf = (struct eval_leaf){.have = true, .loss = result.loss, .correct = result.correct};
         coord->eval_have++;
     }
+    for (uint32_t i = 0; i < coord->pieces_count; i++)
+        if (holds(span, coord->pieces[i].span))
+            coord->pieces[i].state = PIECE_HERE;
     member->node.leaves += head->count;
 }

@@ -188,6 +188,7 @@ static int open_coord(struct remote *remote)
         .seed = setup->config.train.seed,
         .fingerprint = setup->fingerprint,
         .nodes = setup->config.cluster.nodes,
+        .min_nodes = setup->config.cluster.min_nodes,
         .wait_ns = (uint64_t)setup->config.cluster.wait_s * 1000000000u,
     };
 

@@ -100,7 +100,8 @@ void session_event(struct session *session, const char *text)
 {
     rundir_event(&session->dir, text);
     if (starts(text, "warning") || starts(text, "lost") || starts(text, "left") ||
-        starts(text, "refused") || starts(text, "stopping") || starts(text, "process"))
+        starts(text, "refused") || starts(text, "stopping") || starts(text, "process") ||
+        starts(text, "waiting") || starts(text, "resumed"))
         progress_say(&session->progress, text);
 }
 

@@ -11,7 +11,9 @@ enum {
     /* Connections that may be open: nodes, and strangers that are about to be refused. */
     MEMBERS_MAX = COORD_NODES_MAX + 16,
     /* SAMPLES messages on their way to one member. */
-    SAMPLES_FLYING_MAX = 2
+    SAMPLES_FLYING_MAX = 2,
+    /* Pieces asked of one member: below what its queue of assignments and our transport hold. */
+    MEMBER_PIECES_MAX = 64
 };
 
 enum { SET_COUNT = 2 }; /* BODY_TRAIN, BODY_TEST */
@@ -40,22 +42,29 @@ struct member {
     enum member_state state;
     struct coord_node node;
     uint8_t *sent[SET_COUNT]; /* a bit for each sample sent to it */
-    struct span share;        /* leaves of the step or the evaluation at hand */
-    bool owed;                /* STEP or EVAL follows when the samples are on their way */
-    enum body_which set;      /* which samples it needs first: these positions */
-    uint64_t position, end;
-    uint32_t flying; /* SAMPLES messages not released */
-    bool dropped;    /* we abort its connection, for this reason: */
+    uint64_t given;           /* 1 + the step of the newest weights sent to it; 0: none yet */
+    struct span telling;      /* STEP or EVAL for these leaves follows (count 0: none) ... */
+    uint64_t position, end;   /* ... when the samples at these positions are on their way */
+    uint32_t flying;          /* SAMPLES messages not released */
+    bool dropped;             /* we abort its connection, for this reason: */
     enum rdt_closed reason;
     bool process_ended;
 };
 
-/* Where the partial of one subtree lands. */
-struct landing {
-    enum { LANDING_FREE, LANDING_POSTED, LANDING_FULL } state;
-    uint32_t member;
+/* A subtree of the step or the evaluation at hand: who computes it, and where its sum lands.  The
+ * pieces that are not gone cover every leaf once. */
+struct piece {
+    enum {
+        PIECE_GONE,  /* part of another piece now */
+        PIECE_LOST,  /* of nobody: not handed out yet, or its node is lost */
+        PIECE_ASKED, /* of a step: its landing is posted to the member */
+        PIECE_HERE
+    } state;
     struct span span;
-    uint8_t *buf; /* MESSAGE_HEADER + body_partial_len */
+    uint32_t member;        /* ASKED */
+    bool told;              /* ASKED: STEP or EVAL has been sent or is being prepared */
+    char by[BODY_NAME_MAX]; /* HERE: computed by */
+    uint8_t *buf;           /* MESSAGE_HEADER + body_partial_len; NULL: not needed so far */
     double loss;
     uint64_t hash;
 };
@@ -89,10 +98,10 @@ struct coord {
     float *weights[2];   /* of step n in [n % 2] */
     struct loan loans[2];
     uint32_t lent[2];
-    bool broadcast; /* the weights of `step` have been sent */
 
-    struct landing *landings; /* one for each leaf of a full step is always enough */
-    uint32_t landings_count;
+    struct piece *pieces; /* one for each leaf is always enough */
+    uint32_t pieces_count, pieces_max;
+    bool hurry; /* pieces are left that did not fit into this call's actions */
     struct partial *partials;
     struct committer *committer;
     struct commit commit;
@@ -105,11 +114,15 @@ struct coord {
     uint64_t *ids; /* of one SAMPLES message */
     uint32_t ids_max;
 
+    bool waiting; /* there are too few nodes to go on */
+    uint64_t wait_until;
+    char last_lost[ACTION_TEXT_MAX]; /* which node, and why */
+
     struct record record;
     int code;
     char text[ACTION_TEXT_MAX];
-    bool failing;              /* code and text were set from outside */
-    char ended[BODY_NAME_MAX]; /* a node whose process has ended; "": none */
+    bool failing; /* code and text were set from outside */
+    bool ended;   /* the process of a member is known to have ended */
 
     /* of the call at hand */
     struct actions *out;
@@ -119,6 +132,8 @@ struct coord {
 /* members.c */
 struct member *member_find(struct coord *coord, struct rdt_conn conn);
 uint32_t members_in(const struct coord *coord, enum member_state state);
+bool member_is_able(const struct member *member); /* to compute */
+bool coord_is_running(const struct coord *coord); /* between gathering and the end */
 void member_connected(struct coord *coord, const struct input *input);
 void member_closed(struct coord *coord, struct member *member, enum rdt_closed reason);
 void member_drop(struct coord *coord, struct member *member, enum rdt_closed reason);
@@ -128,20 +143,21 @@ void member_ready(struct coord *coord, struct member *member, const struct input
 void member_send(struct coord *coord, struct member *member, struct message head, const void *body,
                  size_t body_len, void *user);
 
-/* assign.c: shares of a step or an evaluation, samples for whoever lacks them. */
-void assign_step(struct coord *coord);
-void assign_eval(struct coord *coord);
+/* assign.c: who computes what, and samples for whoever lacks them. */
+void assign_begin(struct coord *coord, uint32_t leaves); /* a new step or evaluation */
+void assign_pieces(struct coord *coord);                 /* those of nobody, as far as it can be */
 void assign_pump(struct coord *coord, struct member *member);
 void assign_released(struct coord *coord, struct samples_buf *buf);
 struct samples_buf *assign_buf(struct coord *coord, struct member *member);
-void assign_broadcast(struct coord *coord);
 
 /* reduce.c: partials and evaluations that come back. */
 void reduce_partial(struct coord *coord, struct member *member, const struct input *input);
 bool reduce_covered(const struct coord *coord);
 void reduce_commit(struct coord *coord);
-void reduce_reset(struct coord *coord);
 void reduce_evaluated(struct coord *coord, struct member *member, const struct input *input);
+
+/* quorum.c: go on with at least so many nodes; with fewer wait, then end. */
+void quorum_check(struct coord *coord);
 
 /* coord.c */
 void coord_finish(struct coord *coord, enum exit_code code, const char *text);

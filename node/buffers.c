@@ -47,8 +47,10 @@ void buffers_free(struct worker *worker)
 
 void buffers_lost(struct worker *worker)
 {
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2; i++) {
         worker->weights[i].state = WEIGHTS_EMPTY;
+        worker->weights[i].step = 0;
+    }
 }
 
 static void post(struct worker *worker, struct weights *weights, uint64_t step)
@@ -64,11 +66,24 @@ static void post(struct worker *worker, struct weights *weights, uint64_t step)
     action->user = weights;
 }
 
-void weights_post(struct worker *worker, uint64_t first_step)
+static struct weights *weights_of(struct worker *worker, uint64_t step)
 {
-    worker->newest = first_step;
-    for (uint32_t i = 0; i < 2; i++)
-        post(worker, &worker->weights[i], first_step + i);
+    for (size_t i = 0; i < 2; i++)
+        if (worker->weights[i].state != WEIGHTS_EMPTY && worker->weights[i].step == step)
+            return &worker->weights[i];
+    return NULL;
+}
+
+/* From this step on the coordinator sends us the weights of every step.  Small ones may have
+ * overtaken the news. */
+void weights_expect(struct worker *worker, uint64_t first_step)
+{
+    if (first_step > worker->newest)
+        worker->newest = first_step;
+    for (uint64_t step = first_step; step < first_step + 2; step++)
+        for (size_t i = 0; i < 2 && !weights_of(worker, step); i++)
+            if (worker->weights[i].state == WEIGHTS_EMPTY)
+                post(worker, &worker->weights[i], step);
 }
 
 static bool in_use(const struct worker *worker, const struct weights *weights)
@@ -77,9 +92,17 @@ static bool in_use(const struct worker *worker, const struct weights *weights)
            worker->job.weights == (const float *)(const void *)(weights->buf + MESSAGE_HEADER);
 }
 
-/* Weights of a small model that came before we had a landing for them: rdt pooled them.  They take
- * the place of the oldest ones. */
-static struct weights *copy_in(struct worker *worker, const struct input *input)
+/* A message that began to come before its landing was posted never gets there: nothing else has its
+ * tag, so the buffer is ours again. */
+static void unpost(struct worker *worker, const struct weights *weights)
+{
+    struct action *action = actions_add(worker->out, ACT_UNPOST);
+
+    action->conn = worker->conn;
+    action->head = (struct message){.kind = MSG_WEIGHTS, .step = weights->step};
+}
+
+static struct weights *oldest_unused(struct worker *worker)
 {
     struct weights *best = NULL;
 
@@ -91,9 +114,22 @@ static struct weights *copy_in(struct worker *worker, const struct input *input)
         if (!best || weights->step < best->step)
             best = weights;
     }
-    if (best)
-        memcpy(best->buf + MESSAGE_HEADER, input->body, input->body_len);
     return best;
+}
+
+/* Weights of a small model that came before we had a landing for them: rdt pooled them.  They take
+ * the place that is kept for them by now, or that of the oldest ones. */
+static struct weights *copy_in(struct worker *worker, const struct input *input)
+{
+    struct weights *weights = weights_of(worker, input->head.step);
+
+    if (weights && weights->state == WEIGHTS_POSTED)
+        unpost(worker, weights);
+    else
+        weights = oldest_unused(worker);
+    if (weights)
+        memcpy(weights->buf + MESSAGE_HEADER, input->body, input->body_len);
+    return weights;
 }
 
 void weights_arrived(struct worker *worker, const struct input *input)
@@ -121,9 +157,8 @@ void weights_recycle(struct worker *worker)
 {
     uint64_t next = worker->newest + 1;
 
-    for (size_t i = 0; i < 2; i++)
-        if (worker->weights[i].state != WEIGHTS_EMPTY && worker->weights[i].step == next)
-            return;
+    if (weights_of(worker, next))
+        return;
     for (size_t i = 0; i < 2; i++) {
         struct weights *weights = &worker->weights[i];
 

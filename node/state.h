@@ -7,8 +7,8 @@
 #include <node/worker.h>
 
 enum {
-    ASSIGNMENTS_MAX = 8, /* waiting; a sane coordinator gives one at a time */
-    OUTS_MAX = 16        /* bodies computed or on their way */
+    ASSIGNMENTS_MAX = 128, /* waiting: one a step, and more when other nodes are lost */
+    OUTS_MAX = 16          /* bodies computed or on their way */
 };
 
 enum worker_state {
@@ -90,7 +90,7 @@ void worker_give_up(struct worker *worker, const char *why);
 int buffers_open(struct worker *worker); /* for engine.parameters; NN_ENOMEM */
 void buffers_free(struct worker *worker);
 void buffers_lost(struct worker *worker); /* the connection is gone: posted ones are ours again */
-void weights_post(struct worker *worker, uint64_t first_step);
+void weights_expect(struct worker *worker, uint64_t first_step);
 void weights_arrived(struct worker *worker, const struct input *input);
 void weights_recycle(struct worker *worker);
 const float *weights_held(const struct worker *worker, uint64_t step);

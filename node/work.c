@@ -60,6 +60,10 @@ void work_assign(struct worker *worker, const struct message *head)
     struct span span = {head->first, head->count};
     struct assignment *assignment;
 
+    if (head->kind == MSG_STEP && span.count == 0) {
+        weights_expect(worker, head->step);
+        return;
+    }
     if (span.count == 0 || span.count > leaves || span.first > leaves - span.count ||
         worker->assignments_count == ASSIGNMENTS_MAX) {
         worker_give_up(worker, "an assignment that does not fit the run");

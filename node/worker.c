@@ -265,7 +265,6 @@ static void on_prepared(struct worker *worker)
     }
     worker->state = WORKER_READY;
     worker->retry_ns = second_ns;
-    weights_post(worker, worker->newest);
     worker_send(worker, (struct message){.kind = MSG_READY}, worker->ready_body,
                 body_ready_encode(&job->ready, worker->ready_body), NULL);
     text_format(text, sizeof text, "joined run=%016llx kernel=%s train_data=%s test_data=%s",

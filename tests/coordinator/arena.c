@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "arena.h"
-
-#include "problem.h"
+#include "arena_state.h"
 
 #include <cluster/message.h>
 #include <cluster/text.h>
@@ -13,79 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PROCS = ARENA_NODES_MAX + 1,
-    CONNS = 256,
-    POSTS = 4096,
-    POOLED_MAX = 65536,
-};
-
 static const uint64_t ms = 1000000;
-
-enum item_kind {
-    ITEM_MESSAGE,
-    ITEM_RELEASED,
-    ITEM_CLOSED,
-    ITEM_CONNECTED,
-    ITEM_COMPUTED,
-    ITEM_CLOSE
-};
-
-struct item {
-    struct item *next;
-    uint64_t at, seq;
-    enum item_kind kind;
-    uint32_t proc; /* who gets it; MESSAGE: the receiver */
-    uint32_t conn;
-    struct message head;
-    const void *lent; /* MESSAGE, RELEASED: the sender's bytes, and what they were */
-    uint8_t *copy;
-    size_t len;
-    void *user;
-    int status;
-    enum rdt_closed reason;
-    void *job;
-    bool ran;
-    uint64_t flush_until;
-};
-
-struct post {
-    uint32_t proc, conn;
-    uint64_t tag;
-    uint8_t *buf;
-    size_t cap;
-    void *user;
-};
-
-struct proc {
-    void *state;
-    void (*step)(void *, const struct input *, uint64_t, struct actions *);
-    uint64_t (*deadline)(const void *);
-    void (*run)(void *, void *);
-    bool gone;
-    int code;
-};
-
-struct conn {
-    uint32_t proc[2]; /* connecting node, coordinator */
-    bool open;
-    uint64_t control_at[2]; /* by receiver's side: control is ordered */
-};
-
-struct arena {
-    const struct arena_config *config;
-    struct arena_result *result;
-    uint64_t now, seq, random;
-    struct proc procs[PROCS];
-    uint32_t procs_count;
-    struct conn conns[CONNS];
-    uint32_t conns_count;
-    struct post posts[POSTS];
-    size_t posts_count;
-    struct item *items;
-    struct actions actions;
-    bool stop_due;
-};
 
 static uint64_t soon(struct arena *arena)
 {
@@ -215,6 +141,16 @@ static void act_post(struct arena *arena, uint32_t proc, const struct action *ac
     arena->posts[arena->posts_count++] = post;
 }
 
+static void act_unpost(struct arena *arena, uint32_t proc, const struct action *action)
+{
+    uint64_t tag = message_tag(&action->head);
+
+    for (size_t i = arena->posts_count; i-- > 0;)
+        if (arena->posts[i].proc == proc && arena->posts[i].conn == action->conn.slot &&
+            arena->posts[i].tag == tag)
+            arena->posts[i] = arena->posts[--arena->posts_count];
+}
+
 static void act_compute(struct arena *arena, uint32_t proc, const struct action *action)
 {
     struct item *item = add(arena, ITEM_COMPUTED, proc, 0, arena->now + soon(arena));
@@ -277,7 +213,7 @@ static void perform(struct arena *arena, uint32_t proc)
             act_post(arena, proc, action);
             break;
         case ACT_UNPOST:
-            ck_abort_msg("nobody takes posts back");
+            act_unpost(arena, proc, action);
             break;
         case ACT_COMPUTE:
             act_compute(arena, proc, action);
@@ -314,16 +250,49 @@ static void feed(struct arena *arena, uint32_t idx, struct input *input)
     }
 }
 
-/* The kill switch: the node never sees this message, and nothing of it is heard again. */
-static bool killed(struct arena *arena, const struct item *item)
+/* The plan's faults begin with the message that asks a node for leaves. */
+static void plan_faults(struct arena *arena, const struct item *item)
 {
-    uint32_t victim = arena->config->nodes;
+    for (size_t i = 0; i < ARENA_FAULTS_MAX; i++) {
+        const struct arena_fault *fault = &arena->config->faults[i];
+        struct item *due;
 
-    if (!arena->config->kill || item->proc != victim || item->head.kind != MSG_STEP ||
-        item->head.step != arena->config->kill_at_step)
-        return false;
-    arena->procs[victim].gone = true;
-    return true;
+        if (fault->kind == FAULT_NONE || arena->faults_done[i] || item->proc != fault->node + 1 ||
+            item->head.kind != (fault->eval ? MSG_EVAL : MSG_STEP) || item->head.count == 0 ||
+            item->head.step < fault->step)
+            continue;
+        arena->faults_done[i] = true;
+        due = add(arena, ITEM_FAULT, item->proc, item->conn,
+                  arena->now + problem_draw(&arena->random) % (20 * ms));
+        due->fault = fault;
+    }
+}
+
+/* The other end hears nothing more of it. */
+static void close_later(struct arena *arena, uint32_t conn)
+{
+    add(arena, ITEM_CLOSE, 0, conn, arena->now + 2500 * ms)->flush_until = arena->now;
+}
+
+static void happen_fault(struct arena *arena, struct item *item)
+{
+    struct proc *proc = &arena->procs[item->proc];
+    const struct arena_fault *fault = item->fault;
+    struct input stop = {.kind = IN_STOP};
+    uint32_t idx = item->proc, conn = item->conn;
+
+    drop(arena, item);
+    if (proc->gone)
+        return;
+    if (fault->kind == FAULT_LEAVE) {
+        feed(arena, idx, &stop);
+        return;
+    }
+    if (fault->kind == FAULT_KILL)
+        proc->gone = true;
+    proc->sleeps_until = arena->now + fault->freeze_ms * ms;
+    if (fault->kind == FAULT_KILL || fault->freeze_ms > 2500)
+        close_later(arena, conn);
 }
 
 static bool deliver(struct arena *arena, struct item *item)
@@ -413,19 +382,28 @@ static void computed(struct arena *arena, struct item *item)
     feed(arena, idx, &input);
 }
 
+static bool is_silent(const struct arena *arena, uint32_t proc)
+{
+    return arena->procs[proc].gone || arena->procs[proc].sleeps_until > arena->now;
+}
+
 static void happen(struct arena *arena, struct item *item)
 {
     struct input input;
     uint32_t proc = item->proc;
 
+    if (arena->procs[proc].sleeps_until > arena->now && item->kind != ITEM_FAULT) {
+        item->at = arena->procs[proc].sleeps_until;
+        return;
+    }
+
     switch (item->kind) {
     case ITEM_MESSAGE:
-        if (killed(arena, item)) {
-            add(arena, ITEM_CLOSE, 0, item->conn, arena->now)->flush_until = arena->now + 2500 * ms;
-            drop(arena, item);
-        } else if (!deliver(arena, item)) {
+        plan_faults(arena, item);
+        if (arena->procs[proc].gone)
+            item->at += 100 * ms; /* nobody acknowledges what comes to the dead */
+        else if (!deliver(arena, item))
             item->at += ms / 10;
-        }
         break;
     case ITEM_RELEASED:
         release(arena, item);
@@ -448,24 +426,18 @@ static void happen(struct arena *arena, struct item *item)
             break;
         }
         close_conn(arena, item->conn,
-                   arena->procs[other_end(&arena->conns[item->conn], proc)].gone ? RDT_CLOSED_DEAD
-                                                                                 : RDT_CLOSED_LOCAL,
+                   is_silent(arena, other_end(&arena->conns[item->conn], proc)) ? RDT_CLOSED_DEAD
+                                                                                : RDT_CLOSED_LOCAL,
                    proc);
         drop(arena, item);
+        break;
+    case ITEM_FAULT:
+        happen_fault(arena, item);
         break;
     }
 }
 
-static bool all_gone(const struct arena *arena)
-{
-    for (uint32_t i = 0; i < arena->procs_count; i++)
-        if (!arena->procs[i].gone)
-            return false;
-    return true;
-}
-
-/* One thing happens: the earliest. */
-static void turn(struct arena *arena)
+void arena_turn(struct arena *arena)
 {
     struct item *item = first_item(arena);
     uint64_t at = item ? item->at : UINT64_MAX;
@@ -474,8 +446,12 @@ static void turn(struct arena *arena)
     for (uint32_t i = 0; i < arena->procs_count; i++) {
         const struct proc *proc = &arena->procs[i];
 
-        if (!proc->gone && proc->deadline(proc->state) <= at) {
-            at = proc->deadline(proc->state);
+        uint64_t due_at = proc->gone ? UINT64_MAX : proc->deadline(proc->state);
+
+        if (due_at != UINT64_MAX && due_at < proc->sleeps_until)
+            due_at = proc->sleeps_until;
+        if (due_at < at || (due_at == at && at != UINT64_MAX)) {
+            at = due_at;
             due = i;
         }
     }
@@ -492,105 +468,8 @@ static void turn(struct arena *arena)
     }
 }
 
-/* ---------- the run ---------- */
-
-static void add_coord(struct arena *arena, const struct problem *problem)
+void arena_clear(struct arena *arena)
 {
-    const struct arena_config *config = arena->config;
-    const struct coord_config coord = {.run_id = 99,
-                                       .welcome = problem->welcome,
-                                       .welcome_len = problem->welcome_len,
-                                       .model = problem->model,
-                                       .train = problem->train,
-                                       .test = problem->test,
-                                       .schedule = problem->schedule,
-                                       .optim = problem->optim,
-                                       .seed = 7,
-                                       .fingerprint = problem->fingerprint,
-                                       .nodes = config->wanted ? config->wanted : config->nodes,
-                                       .wait_ns = 60 * 1000 * ms};
-    struct coord *state;
-
-    ck_assert_int_eq(coord_open(&state, &coord), 0);
-    arena->procs[arena->procs_count++] = (struct proc){.state = state,
-                                                       .step = coord_step,
-                                                       .deadline = coord_deadline,
-                                                       .run = coord_run,
-                                                       .code = -1};
-}
-
-static void add_worker(struct arena *arena, const struct arena_config *config,
-                       struct data_store *store, uint32_t idx)
-{
-    struct worker_config worker = {
-        .instance = 1000 + idx, .threads = 1 + idx % 2, .store = store, .wait_ns = UINT64_MAX};
-    struct worker *state;
-
-    memset(store, 0, sizeof *store);
-    if (idx + config->without_data < config->nodes) {
-        store->sets[0] = problem_set(config->samples, 1);
-        memset(store->digests[0].bytes, 1, sizeof store->digests[0].bytes);
-        store->oldest = 1;
-        if (config->test_samples) {
-            store->sets[1] = problem_set(config->test_samples, 2);
-            memset(store->digests[1].bytes, 2, sizeof store->digests[1].bytes);
-            store->oldest = 2;
-        }
-    }
-    text_format(worker.name, sizeof worker.name, "n%u", idx + 1);
-    ck_assert_int_eq(worker_open(&state, &worker), 0);
-    arena->procs[arena->procs_count++] = (struct proc){.state = state,
-                                                       .step = worker_step,
-                                                       .deadline = worker_deadline,
-                                                       .run = worker_run,
-                                                       .code = -1};
-}
-
-static void finish(struct arena *arena)
-{
-    struct arena_result *out = arena->result;
-    struct coord *coord = arena->procs[0].state;
-
-    out->code = arena->procs[0].code;
-    for (uint32_t i = 1; i < arena->procs_count; i++)
-        out->node_codes[i - 1] = arena->procs[i].code;
-    for (size_t i = 0; i < coord_nodes(coord); i++)
-        out->samples_sent += coord_node(coord, i).samples_sent;
-    out->steps = coord_steps(coord);
     while (arena->items)
         drop(arena, arena->items);
-    coord_free(coord);
-    for (uint32_t i = 1; i < arena->procs_count; i++)
-        worker_free(arena->procs[i].state);
-}
-
-void arena_run(const struct arena_config *config, struct arena_result *out)
-{
-    struct arena *arena = calloc(1, sizeof *arena);
-    struct problem *problem = calloc(1, sizeof *problem);
-    struct data_store stores[ARENA_NODES_MAX];
-
-    ck_assert_ptr_nonnull(arena);
-    ck_assert_ptr_nonnull(problem);
-    memset(out, 0, sizeof *out);
-    out->records_in_order = true;
-    problem_open(problem, config);
-    arena->config = config;
-    arena->result = out;
-    arena->random = config->seed;
-    add_coord(arena, problem);
-    for (uint32_t i = 0; i < config->nodes; i++)
-        add_worker(arena, config, &stores[i], i);
-    while (!arena->procs[0].gone)
-        turn(arena);
-    nn_weights_hash(coord_weights(arena->procs[0].state), nn_model_parameters(problem->model),
-                    out->hash);
-    /* Nodes leave when they hear BYE; who lost the coordinator otherwise goes on asking. */
-    for (int i = 0; i < 1000 && arena->items && !all_gone(arena); i++)
-        turn(arena);
-    finish(arena);
-    for (uint32_t i = 0; i < config->nodes; i++)
-        data_store_close(&stores[i]);
-    problem_close(problem);
-    free(arena);
 }

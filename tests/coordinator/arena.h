@@ -12,7 +12,22 @@
 #include <coordinator/coord.h>
 #include <node/worker.h>
 
-enum { ARENA_NODES_MAX = 8, ARENA_EVENTS_MAX = 64 };
+enum { ARENA_NODES_MAX = 8, ARENA_EVENTS_MAX = 64, ARENA_FAULTS_MAX = 4 };
+
+/* What happens to a node up to 20 ms after it was asked for leaves of a step (or, with `eval`, of
+ * the evaluation after it). */
+struct arena_fault {
+    enum {
+        FAULT_NONE,
+        FAULT_KILL,   /* it vanishes: noticed after 2.5 s */
+        FAULT_FREEZE, /* it does not run for freeze_ms */
+        FAULT_LEAVE   /* a signal */
+    } kind;
+    uint32_t node; /* index */
+    uint64_t step;
+    bool eval;
+    uint64_t freeze_ms;
+};
 
 struct arena_config {
     uint64_t seed;
@@ -24,8 +39,10 @@ struct arena_config {
     uint32_t hidden;       /* units of the middle layer: how large messages are */
     uint32_t without_data; /* the last so many nodes hold no samples */
     double lr;
-    uint64_t kill_at_step; /* with kill: the last node vanishes when it gets this STEP */
-    bool kill;
+    uint32_t min_nodes;
+    uint32_t late; /* the last so many nodes start late_ms after the others */
+    uint64_t late_ms;
+    struct arena_fault faults[ARENA_FAULTS_MAX];
     uint64_t stop_at_step; /* with stop: IN_STOP when this step is recorded */
     bool stop;
     uint32_t liar; /* 1 + index of a node whose fingerprint is wrong; 0: none */
@@ -42,6 +59,8 @@ struct arena_result {
     double last_loss, eval_loss;
     uint64_t correct, evals;
     uint64_t samples_sent;
+    uint64_t leaves[ARENA_NODES_MAX]; /* computed by each node */
+    uint64_t ended_ms;
     char events[ARENA_EVENTS_MAX][ACTION_TEXT_MAX]; /* of the coordinator, the last ones */
     size_t events_count;
 };

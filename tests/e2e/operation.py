@@ -228,35 +228,103 @@ def b23_terminated():
     stopped_by(signal.SIGTERM)
 
 
+def steps_done(place, out, count):
+    log = place.path / out / "run.jsonl"
+    wait_until(lambda: log.exists() and log.read_text().count("\n") >= count, f"{count} steps")
+
+
+def pid_of(place, out, name):
+    rows = [row.split(",") for row in (place.path / out / "nodes.csv").read_text().splitlines()]
+    return next(int(row[rows[0].index("pid")]) for row in rows if row[0] == name)
+
+
+def check_same(place, out, other):
+    check(place.hash(out) == place.hash(other), f"{out} and {other} differ")
+    check([step["weights_xxh3"] for step in place.steps(out)] ==
+          [step["weights_xxh3"] for step in place.steps(other)], "the way there differs")
+
+
 def killed_local_node():
-    with Place(epochs=1000) as place:
-        run = place.coordinator("train", "run.json", "--out", "a", "--standalone", 3)
-        log = place.path / "a" / "run.jsonl"
-        wait_until(lambda: log.exists() and log.read_text().count("\n") >= 5, "five steps")
-        rows = [row.split(",") for row in (place.path / "a/nodes.csv").read_text().splitlines()]
-        pid = next(int(row[rows[0].index("pid")]) for row in rows if row[0] == "n2")
-        begun = time.monotonic()
-        os.kill(pid, signal.SIGKILL)
-        _, error = finish(run, expect=6, within=10)
-        check(time.monotonic() - begun < 4, "took too long to notice")
-        one_line(error, "n2", "lost")
-        check("lost node=n2" in place.events("a"), place.events("a"))
-        check(place.hash("a") == place.steps("a")[-1]["weights_xxh3"], "weights not saved")
+    with Place(epochs=200) as place:
+        place.train("a", "--standalone", 0)
+        run = place.coordinator("train", "run.json", "--out", "b", "--standalone", 3)
+        steps_done(place, "b", 5)
+        os.kill(pid_of(place, "b", "n2"), signal.SIGKILL)
+        _, error = finish(run)
+        check("lost node=n2 reason=process-ended" in place.events("b"), place.events("b"))
+        check("lost node=n2" in error, error)
+        check_same(place, "b", "a")
+        check(place.steps("b")[-1]["nodes"] == 2, "who did the last step?")
 
 
 def killed_remote_node():
-    with Place(epochs=1000) as place:
+    with Place(epochs=200) as place:
+        place.train("a", "--standalone", 0)
         port = free_port()
-        run = coordinator_at(place, port, "--nodes", 2)
+        run = coordinator_at(place, port, "--nodes", 2, out="b")
         nodes = [place.node(port, "--name", name) for name in ("left", "right")]
-        log = place.path / "a" / "run.jsonl"
-        wait_until(lambda: log.exists() and log.read_text().count("\n") >= 5, "five steps")
+        steps_done(place, "b", 5)
         begun = time.monotonic()
         nodes[0].kill()
-        _, error = finish(run, expect=6, within=10)
-        check(time.monotonic() - begun < 6, "took too long to notice")
-        one_line(error, "left", "lost")
+        wait_until(lambda: "lost node=left reason=silent" in place.events("b"), "the loss")
+        check(time.monotonic() - begun < 5, "took too long to notice")
+        finish(run)
         finish(nodes[1])
+        check_same(place, "b", "a")
+
+
+def frozen_node_comes_back():
+    """Silent for ten seconds it is dead; then it is a new member with the old identity."""
+    with Place(epochs=200) as place:
+        place.train("a", "--standalone", 0)
+        run = place.coordinator("train", "run.json", "--out", "b", "--standalone", 2, "--set",
+                                "cluster.nodes=2", "--set", "cluster.min_nodes=2")
+        steps_done(place, "b", 5)
+        pid = pid_of(place, "b", "n1")
+        begun = time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            wait_until(lambda: "waiting nodes=1" in place.events("b"), "its death")
+            check(time.monotonic() - begun < 5, "took too long to notice")
+            time.sleep(7)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        finish(run)
+        events = place.events("b")
+        check("lost node=n1 reason=silent" in events, events)
+        check("resumed nodes=2" in events, events)
+        check(events.count(" joined node=n1 ") == 2, events)
+        check_same(place, "b", "a")
+
+
+def late_node():
+    with Place(epochs=200) as place:
+        place.train("a", "--standalone", 0)
+        port = free_port()
+        run = coordinator_at(place, port, "--nodes", 1, out="b")
+        first = place.node(port, "--name", "first")
+        steps_done(place, "b", 5)
+        late = place.node(port, "--name", "late")
+        for process in (run, first, late):
+            finish(process)
+        rows = [row.split(",") for row in (place.path / "b/nodes.csv").read_text().splitlines()]
+        leaves = {row[0]: int(row[rows[0].index("leaves")]) for row in rows[1:]}
+        check(leaves["late"] > 0 and leaves["first"] > 0, str(leaves))
+        check_same(place, "b", "a")
+
+
+def no_node_left():
+    with Place(epochs=1000) as place:
+        run = place.coordinator("train", "run.json", "--out", "a", "--standalone", 1, "--set",
+                                "cluster.wait_s=2")
+        steps_done(place, "a", 5)
+        begun = time.monotonic()
+        os.kill(pid_of(place, "a", "n1"), signal.SIGKILL)
+        _, error = finish(run, expect=6, within=10)
+        check(1.5 < time.monotonic() - begun < 8, "did not wait as told")
+        one_line(error, "n1", "lost", "no other came within 2 s")
+        check(place.hash("a") == place.steps("a")[-1]["weights_xxh3"], "weights not saved")
+        check(place.summary("a")["steps"] == len(place.steps("a")), "summary.json")
 
 
 def lost_coordinator():
@@ -305,4 +373,5 @@ if __name__ == "__main__":
     main({function.__name__: function for function in (
         b04_any_order, b04_half_a_minute, b05_too_few_nodes, b06_addresses, b18_garbage, b19_bad_configs, usage,
         b21_kernel, b22_disk, closed_streams, b23_interrupted, b23_terminated, killed_local_node,
-        killed_remote_node, lost_coordinator, node_gives_up, not_finite)})
+        killed_remote_node, frozen_node_comes_back, late_node, no_node_left, lost_coordinator,
+        node_gives_up, not_finite)})

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/coordinator/problem.h"
+#include "bench.h"
 
 #include <cluster/hash.h>
 
@@ -7,143 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A node on a bench: the test is host, compute thread and coordinator. */
-struct bench {
-    struct problem *problem;
-    struct data_store store;
-    struct worker *worker;
-    struct actions actions;
-    uint64_t now;
-    struct rdt_conn conn;
-};
-
 static const uint64_t second = 1000000000;
-static struct bench bench;
-
-static const struct arena_config config = {.samples = 90,
-                                           .test_samples = 300,
-                                           .batch = 40,
-                                           .leaf = 8,
-                                           .epochs = 2,
-                                           .hidden = 16,
-                                           .lr = 0.1};
-
-static void open_bench(void)
-{
-    struct worker_config worker = {.instance = 77,
-                                   .name = "bench",
-                                   .threads = 1,
-                                   .store = &bench.store,
-                                   .wait_ns = 30 * second};
-
-    memset(&bench, 0, sizeof bench);
-    bench.problem = calloc(1, sizeof *bench.problem);
-    problem_open(bench.problem, &config);
-    bench.store.sets[0] = problem_set(config.samples, 1);
-    memset(bench.store.digests[0].bytes, 1, sizeof bench.store.digests[0].bytes);
-    bench.store.sets[1] = problem_set(config.test_samples, 2);
-    memset(bench.store.digests[1].bytes, 2, sizeof bench.store.digests[1].bytes);
-    bench.store.oldest = 2;
-    worker.peer = rdt_addr_v4(10, 0, 0, 1, 7);
-    ck_assert_int_eq(worker_open(&bench.worker, &worker), 0);
-    bench.now = 5 * second;
-}
-
-static void close_bench(void)
-{
-    worker_free(bench.worker);
-    data_store_close(&bench.store);
-    problem_close(bench.problem);
-}
-
-static void feed(struct input input)
-{
-    bench.actions.count = 0;
-    worker_step(bench.worker, &input, bench.now, &bench.actions);
-}
-
-static const struct action *did(enum action_kind kind)
-{
-    for (size_t i = 0; i < bench.actions.count; i++)
-        if (bench.actions.items[i].kind == kind)
-            return &bench.actions.items[i];
-    return NULL;
-}
-
-static const struct action *sent(enum message_kind kind)
-{
-    for (size_t i = 0; i < bench.actions.count; i++)
-        if (bench.actions.items[i].kind == ACT_SEND && bench.actions.items[i].head.kind == kind)
-            return &bench.actions.items[i];
-    return NULL;
-}
-
-/* The action that must be there. */
-static const struct action *must(const struct action *action)
-{
-    static const struct action nothing;
-
-    ck_assert_ptr_nonnull(action);
-    return action ? action : &nothing;
-}
-
-static void hear(struct message head, const void *body, size_t len, void *user)
-{
-    head.body_len = (uint32_t)len;
-    if (head.run_id == 0)
-        head.run_id = 99;
-    feed((struct input){.kind = IN_MESSAGE,
-                        .conn = bench.conn,
-                        .head = head,
-                        .body = body,
-                        .body_len = len,
-                        .user = user});
-}
-
-static void tick(void)
-{
-    feed((struct input){.kind = IN_TIME});
-}
-
-static void connect_bench(void)
-{
-    bench.conn.slot = 3;
-    bench.conn.generation++;
-    feed((struct input){.kind = IN_CONNECTED, .conn = bench.conn});
-}
-
-/* Runs the job that the worker has just given out, and hands it back. */
-static void compute(void)
-{
-    const struct action *action = did(ACT_COMPUTE);
-    void *job;
-
-    ck_assert_ptr_nonnull(action);
-    job = action->job;
-    worker_run(bench.worker, job);
-    feed((struct input){.kind = IN_COMPUTED, .job = job});
-}
-
-static void get_ready(void)
-{
-    tick();
-    connect_bench();
-    hear((struct message){.kind = MSG_WELCOME}, bench.problem->welcome, bench.problem->welcome_len,
-         NULL);
-    compute();
-}
-
-/* Initial weights land where the worker wants those of this step. */
-static void give_weights(const struct action *post)
-{
-    size_t parameters = nn_model_parameters(bench.problem->model);
-    uint8_t *body = (uint8_t *)post->buf + MESSAGE_HEADER;
-
-    ck_assert_uint_eq(post->cap, MESSAGE_HEADER + parameters * sizeof(float));
-    nn_model_init(bench.problem->model, 7, (float *)(void *)body);
-    hear((struct message){.kind = MSG_WEIGHTS, .step = post->head.step}, body,
-         parameters * sizeof(float), post->user);
-}
 
 START_TEST(worker__joins_by_name_and_instance)
 {
@@ -164,22 +28,14 @@ START_TEST(worker__joins_by_name_and_instance)
 }
 END_TEST
 
-START_TEST(worker__posts_weights_before_it_is_ready)
+START_TEST(worker__is_ready_when_the_run_is_prepared)
 {
     struct body_ready ready;
     const struct action *action;
-    size_t posts = 0;
 
     open_bench();
-    get_ready();
-    for (size_t i = 0; i < bench.actions.count; i++) {
-        if (bench.actions.items[i].kind == ACT_POST) {
-            ck_assert_uint_eq(bench.actions.items[i].head.step, posts);
-            posts++;
-        }
-        if (bench.actions.items[i].kind == ACT_SEND)
-            ck_assert_uint_eq(posts, 2);
-    }
+    prepare();
+    ck_assert_ptr_null(did(ACT_POST));
     action = sent(MSG_READY);
     ck_assert_ptr_nonnull(action);
     ck_assert(body_ready_decode(&ready, action->body, action->body_len));
@@ -315,11 +171,11 @@ START_TEST(worker__waits_for_the_samples_it_lacks)
     give_weights(&post);
     hear((struct message){.kind = MSG_STEP, .step = 0, .first = 0, .count = 4}, NULL, 0, NULL);
     ck_assert_ptr_null(did(ACT_COMPUTE));
-    body_samples_start(body, BODY_TRAIN, (uint32_t)config.samples, NODE_INPUTS + 4);
-    for (uint32_t i = 0; i < config.samples; i++)
+    body_samples_start(body, BODY_TRAIN, (uint32_t)bench_config.samples, NODE_INPUTS + 4);
+    for (uint32_t i = 0; i < bench_config.samples; i++)
         body_samples_put(body, i, i, nn_dataset_get(bench.problem->train, i));
     hear((struct message){.kind = MSG_SAMPLES}, body,
-         body_samples_len((uint32_t)config.samples, NODE_INPUTS + 4), NULL);
+         body_samples_len((uint32_t)bench_config.samples, NODE_INPUTS + 4), NULL);
     ck_assert_ptr_nonnull(did(ACT_COMPUTE));
     compute();
     ck_assert_ptr_nonnull(sent(MSG_PARTIAL));
@@ -382,7 +238,7 @@ START_TEST(worker__evaluates_test_leaves)
     ck_assert(body_evaluated_ok(2, answer->body_len));
     for (uint32_t i = 0; i < 2; i++)
         correct += body_evaluated_get(answer->body, i).correct;
-    ck_assert_uint_le(correct, config.test_samples);
+    ck_assert_uint_le(correct, bench_config.test_samples);
     ck_assert_uint_gt(correct, 0);
     close_bench();
 }
@@ -560,7 +416,7 @@ int main(void)
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, worker__joins_by_name_and_instance);
-    tcase_add_test(tcase, worker__posts_weights_before_it_is_ready);
+    tcase_add_test(tcase, worker__is_ready_when_the_run_is_prepared);
     tcase_add_test(tcase, worker__computes_when_step_and_weights_are_there);
     tcase_add_test(tcase, worker__never_computes_with_the_weights_of_another_step);
     tcase_add_test(tcase, worker__sends_one_partial_for_each_subtree);

@@ -46,6 +46,8 @@ static bool is_dark(const struct world *world, uint32_t idx)
 {
     uint64_t at = world->now - world->plan->epoch_ns;
 
+    if (world->now < world->dark_until[idx])
+        return true;
     for (uint32_t i = 0; i < world->plan->blackouts; i++) {
         const struct plan_blackout *blackout = &world->plan->blackout[i];
 

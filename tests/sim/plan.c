@@ -90,16 +90,36 @@ static void extras_make(struct plan *plan, uint64_t *state)
             plan->node[plan->processes].identity = (uint32_t)below(state, plan->nodes);
         plan->processes++;
     }
+    if (one_in(state, 4)) { /* one more comes when the run is well under way */
+        node_make(&plan->node[plan->processes], plan->processes, state);
+        plan->node[plan->processes].start_ns = 0;
+        plan->node[plan->processes].start_step = 1 + below(state, 4);
+        plan->processes++;
+    }
+}
+
+static void faults_make(struct plan *plan, uint64_t *state)
+{
+    plan->faults = one_in(state, 2) ? (uint32_t)below(state, PLAN_FAULTS_MAX + 1) : 0;
+    for (uint32_t i = 0; i < plan->faults; i++) {
+        struct plan_fault *fault = &plan->fault[i];
+
+        fault->kind = (enum plan_fault_kind)below(state, PLAN_FAULT_KINDS);
+        fault->step = below(state, 5);
+        fault->delay_ns = below(state, 200) * below(state, 200) * ms / 100;
+        fault->length_ns = (3000 + below(state, 7000)) * ms;
+        fault->victim = (uint32_t)below(state, PLAN_PROCESSES_MAX);
+    }
+    plan->min_nodes = one_in(state, 6) ? 1 + (uint32_t)below(state, plan->nodes) : 1;
 }
 
 static void end_make(struct plan *plan, uint64_t *state)
 {
-    plan->end = one_in(state, 4) ? (enum plan_end)(1 + below(state, PLAN_ENDINGS - 1)) : PLAN_DONE;
+    plan->end = one_in(state, 12) ? PLAN_STOP : PLAN_DONE;
     plan->end_step = 1 + below(state, 3);
     if (plan->end == PLAN_STOP && one_in(state, 2))
         plan->end_step = 0;
     plan->end_ns = plan->coordinator_start_ns + below(state, 6000) * ms;
-    plan->victim = (uint32_t)below(state, plan->nodes);
 }
 
 void plan_make(struct plan *plan, uint64_t seed, uint32_t problems)
@@ -128,6 +148,7 @@ void plan_make(struct plan *plan, uint64_t seed, uint32_t problems)
     }
     plan->garbage = one_in(&state, 2) ? (uint32_t)below(&state, 400) : 0;
     end_make(plan, &state);
+    faults_make(plan, &state);
 }
 
 void plan_make_perfect(struct plan *plan, uint32_t problem, uint32_t nodes)
@@ -135,6 +156,7 @@ void plan_make_perfect(struct plan *plan, uint32_t problem, uint32_t nodes)
     memset(plan, 0, sizeof *plan);
     plan->problem = problem;
     plan->nodes = nodes;
+    plan->min_nodes = 1;
     plan->processes = nodes;
     for (uint32_t i = 0; i < nodes; i++) {
         plan->node[i] = (struct plan_node){.kill_ns = PLAN_NEVER,
@@ -165,6 +187,8 @@ static void node_print(const struct plan_node *node, uint32_t idx, FILE *out)
     fprintf(out,
             "  node %" PRIu32 " starts at %.3f s, identity=%" PRIu32 ", data=%s, slowness=%.0f",
             idx, (double)node->start_ns / 1e9, node->identity, data[node->data], node->slowness);
+    if (node->start_step > 0)
+        fprintf(out, ", after step %" PRIu64, node->start_step);
     if (node->kill_ns != PLAN_NEVER)
         fprintf(out, ", killed at %.3f s", (double)node->kill_ns / 1e9);
     if (node->stall_ns > 0)
@@ -177,20 +201,27 @@ static void node_print(const struct plan_node *node, uint32_t idx, FILE *out)
 
 void plan_print(const struct plan *plan, FILE *out)
 {
-    static const char *const ends[] = {"done", "stop", "kill", "leave"};
+    static const char *const ends[] = {"done", "stop"};
+    static const char *const faults[] = {"kill", "leave", "freeze", "partition"};
 
     fprintf(out,
-            "plan seed=%" PRIu64 " problem=%" PRIu32 " nodes=%" PRIu32 " processes=%" PRIu32
-            " garbage=%" PRIu32 " end=%s step=%" PRIu64 " time=%.3f victim=%" PRIu32
+            "plan seed=%" PRIu64 " problem=%" PRIu32 " nodes=%" PRIu32 " min_nodes=%" PRIu32
+            " processes=%" PRIu32 " garbage=%" PRIu32 " end=%s step=%" PRIu64 " time=%.3f"
             " coordinator starts at %.3f s\n",
-            plan->seed, plan->problem, plan->nodes, plan->processes, plan->garbage, ends[plan->end],
-            plan->end_step, (double)plan->end_ns / 1e9, plan->victim,
+            plan->seed, plan->problem, plan->nodes, plan->min_nodes, plan->processes, plan->garbage,
+            ends[plan->end], plan->end_step, (double)plan->end_ns / 1e9,
             (double)plan->coordinator_start_ns / 1e9);
     for (uint32_t i = 0; i < plan->processes; i++)
         node_print(&plan->node[i], i, out);
     for (uint32_t i = 0; i < plan->blackouts; i++)
         fprintf(out, "  blackout of node %" PRIu32 " from %.3f to %.3f s\n", plan->blackout[i].node,
                 (double)plan->blackout[i].from_ns / 1e9, (double)plan->blackout[i].until_ns / 1e9);
+    for (uint32_t i = 0; i < plan->faults; i++) {
+        fprintf(out, "  %s of member %" PRIu32 " %.3f s after step %" PRIu64 " (%.3f s)\n",
+                faults[plan->fault[i].kind], plan->fault[i].victim,
+                (double)plan->fault[i].delay_ns / 1e9, plan->fault[i].step,
+                (double)plan->fault[i].length_ns / 1e9);
+    }
     if (plan->drop_up.first)
         fprintf(out, "  loses datagrams %" PRIu64 " and on (%" PRIu64 ") to the coordinator\n",
                 plan->drop_up.first, plan->drop_up.count);

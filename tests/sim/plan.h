@@ -13,18 +13,33 @@
 
 enum {
     PLAN_NODES_MAX = 7,
-    PLAN_PROCESSES_MAX = PLAN_NODES_MAX + 2, /* with those the run does not need */
-    PLAN_BLACKOUTS_MAX = 3
+    PLAN_PROCESSES_MAX = PLAN_NODES_MAX + 3, /* with those the run does not need */
+    PLAN_BLACKOUTS_MAX = 3,
+    PLAN_FAULTS_MAX = 3
 };
 
 #define PLAN_NEVER UINT64_MAX
 
 enum plan_end {
-    PLAN_DONE,  /* the run is left alone: exit 0 */
-    PLAN_STOP,  /* SIGTERM to the coordinator: exit 4 */
-    PLAN_KILL,  /* a node vanishes after `end_step` steps: exit 6 */
-    PLAN_LEAVE, /* a node gets SIGTERM after `end_step` steps: exit 6 */
-    PLAN_ENDINGS
+    PLAN_DONE, /* the run is left alone: exit 0 while there are nodes enough */
+    PLAN_STOP  /* SIGTERM to the coordinator: exit 4 */
+};
+
+/* What happens to a member in mid-run. */
+enum plan_fault_kind {
+    PLAN_KILL,      /* it vanishes */
+    PLAN_LEAVE,     /* SIGTERM */
+    PLAN_FREEZE,    /* it does not run for `length_ns`, and goes on then */
+    PLAN_PARTITION, /* nothing gets through to it or from it for `length_ns` */
+    PLAN_FAULT_KINDS
+};
+
+struct plan_fault {
+    enum plan_fault_kind kind;
+    uint64_t step;     /* when so many are done ... */
+    uint64_t delay_ns; /* ... and then so much later */
+    uint64_t length_ns;
+    uint32_t victim; /* its place among the members of that moment */
 };
 
 /* What lies under the names of the data files in a node's directory. */
@@ -32,8 +47,9 @@ enum plan_data { PLAN_DATA_NONE, PLAN_DATA_RIGHT, PLAN_DATA_WRONG };
 
 struct plan_node {
     uint64_t start_ns;
-    uint64_t kill_ns;  /* it vanishes, unless the run has begun by then; PLAN_NEVER */
-    uint32_t identity; /* two processes with one identity: somebody copied a machine */
+    uint64_t start_step; /* not before so many steps are done */
+    uint64_t kill_ns;    /* it vanishes, unless the run has begun by then; PLAN_NEVER */
+    uint32_t identity;   /* two processes with one identity: somebody copied a machine */
     enum plan_data data;
     double slowness;                  /* virtual nanoseconds of compute for each float it touches */
     uint64_t stall_from_ns, stall_ns; /* the process does not run: SIGSTOP, a busy machine */
@@ -55,6 +71,7 @@ struct plan {
     uint64_t seed;
     uint32_t problem;
     uint32_t nodes;     /* the run waits for so many */
+    uint32_t min_nodes; /* it goes on with so many */
     uint32_t processes; /* nodes that are started: one may stand in for another, or be too many */
     uint64_t coordinator_start_ns;
     struct plan_node node[PLAN_PROCESSES_MAX];
@@ -65,7 +82,8 @@ struct plan {
     enum plan_end end;
     uint64_t end_step; /* PLAN_STOP: 0 for `end_ns` instead */
     uint64_t end_ns;
-    uint32_t victim;
+    uint32_t faults;
+    struct plan_fault fault[PLAN_FAULTS_MAX];
     struct plan_drop drop_up, drop_down;
 };
 

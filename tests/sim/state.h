@@ -39,8 +39,12 @@ struct world {
     uint64_t sent_up, sent_down; /* datagrams */
     uint64_t steps, evals;       /* recorded */
     bool end_due, end_done;      /* of plan->end */
-    bool node_lost;              /* one that may be a member was killed or told to leave */
-    uint64_t lost_ns;
+    bool fault_done[PLAN_FAULTS_MAX];
+    uint64_t fault_at[PLAN_FAULTS_MAX]; /* 0: its step is not done yet */
+    uint64_t frozen_until[PLAN_PROCESSES_MAX], dark_until[PLAN_PROCESSES_MAX];
+    bool left[PLAN_PROCESSES_MAX];
+    uint32_t left_at_end; /* nodes, before the coordinator said goodbye */
+    uint64_t lost_ns;     /* when a node was last killed or told to leave; 0: never */
     uint64_t garbage_left, garbage_next, random;
     uint8_t sample[2048]; /* a datagram that went to `sample_to`, for damaged copies */
     struct rdt_arrival sample_arrival;
@@ -54,6 +58,16 @@ void world_fold(struct world *world, const void *bytes, size_t len);
 
 struct rdt_addr world_node_addr(uint32_t idx);
 struct rdt_addr world_coordinator_addr(void);
+
+/* ---------- faults.c ---------- */
+
+void faults_apply(struct world *world);
+/* The next moment at which one begins or ends; UINT64_MAX: none. */
+uint64_t faults_next(const struct world *world);
+void world_end_member(struct world *world, struct member *member);
+bool world_is_gathering(const struct world *world);
+/* The process of a node that the coordinator knows. */
+uint32_t world_process(const struct world *world, const char *name);
 
 /* ---------- network.c ---------- */
 

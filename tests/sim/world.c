@@ -17,8 +17,11 @@ static const uint64_t patience = 400ull * 1000000000;
 /* Silence for 2.5 s is death, and goodbyes take up to 2 s. */
 static const uint64_t noticed_within = 6ull * 1000000000;
 
+/* For nodes to come back, and for the run to wait. */
+static const uint64_t wait = 90ull * 1000000000;
+
 static const char *const names[PLAN_PROCESSES_MAX] = {"n0", "n1", "n2", "n3", "n4",
-                                                      "n5", "n6", "n7", "n8"};
+                                                      "n5", "n6", "n7", "n8", "n9"};
 
 static struct world *the_world; /* the callbacks' state is the step function's */
 
@@ -71,6 +74,8 @@ static uint64_t since_start(const struct world *world)
 static void on_event(void *state, const char *text, uint64_t now_ns)
 {
     (void)state;
+    the_world->tally->waits += strncmp(text, "waiting ", 8) == 0;
+    the_world->tally->resumed += strncmp(text, "resumed ", 8) == 0;
     the_world->tally->refused += strncmp(text, "refused ", 8) == 0;
     if (the_world->verbose)
         printf("%10.6f %s\n", (double)(now_ns - the_world->plan->epoch_ns) / 1e9, text);
@@ -87,7 +92,7 @@ static void on_step(struct world *world, const struct record *record)
         world_fail(world, "weights differ from the oracle's after step %" PRIu64, record->step);
     world->steps++;
     world->tally->steps++;
-    if (world->plan->end != PLAN_DONE && world->steps == world->plan->end_step)
+    if (world->plan->end == PLAN_STOP && world->steps == world->plan->end_step)
         world->end_due = true;
 }
 
@@ -136,7 +141,8 @@ static void start_coordinator(struct world *world)
     };
 
     config.nodes = world->plan->nodes;
-    config.wait_ns = 90 * second;
+    config.min_nodes = world->plan->min_nodes;
+    config.wait_ns = wait;
     if (coord_open(&world->coord, &config) < 0)
         abort();
     member.client.state = world->coord;
@@ -199,7 +205,7 @@ static void start_node(struct world *world, uint32_t idx)
     count_start(world, idx);
 }
 
-static void end_member(struct world *world, struct member *member)
+void world_end_member(struct world *world, struct member *member)
 {
     struct rdt_stats stats = {.size = sizeof stats};
 
@@ -215,15 +221,19 @@ static void end_member(struct world *world, struct member *member)
     member_end(member);
 }
 
-static bool is_gathering(const struct world *world)
+bool world_is_gathering(const struct world *world)
 {
     return !world->coord || (world->coordinator.running && coord_is_gathering(world->coord));
 }
 
-static void lose_node(struct world *world)
+uint32_t world_process(const struct world *world, const char *name)
 {
-    world->node_lost = true;
-    world->lost_ns = world->now;
+    uint32_t idx = 0;
+
+    while (strcmp(names[idx], name) != 0)
+        idx++;
+    assert(idx < world->plan->processes);
+    return idx;
 }
 
 static void apply_starts(struct world *world)
@@ -233,7 +243,8 @@ static void apply_starts(struct world *world)
     if (!world->coord && at >= world->plan->coordinator_start_ns)
         start_coordinator(world);
     for (uint32_t i = 0; i < world->plan->processes; i++)
-        if (!world->started[i] && at >= world->plan->node[i].start_ns)
+        if (!world->started[i] && at >= world->plan->node[i].start_ns &&
+            world->steps >= world->plan->node[i].start_step)
             start_node(world, i);
 }
 
@@ -243,11 +254,10 @@ static void apply_early_kills(struct world *world)
         if (world->killed[i] || since_start(world) < world->plan->node[i].kill_ns)
             continue;
         world->killed[i] = true;
-        if (!is_gathering(world) || !world->nodes[i].running)
+        if (!world_is_gathering(world) || !world->nodes[i].running)
             continue;
-        lose_node(world);
         world->tally->killed_early++;
-        end_member(world, &world->nodes[i]);
+        world_end_member(world, &world->nodes[i]);
     }
 }
 
@@ -255,6 +265,8 @@ static bool is_stalled(const struct world *world, uint32_t idx)
 {
     const struct plan_node *node = &world->plan->node[idx];
 
+    if (world->now < world->frozen_until[idx])
+        return true;
     return since_start(world) >= node->stall_from_ns &&
            since_start(world) - node->stall_from_ns < node->stall_ns;
 }
@@ -269,48 +281,17 @@ static void apply_stalls(struct world *world)
     }
 }
 
-/* A process that is a member of the run: whoever has the place that the plan names. */
-static struct member *victim(struct world *world)
-{
-    uint32_t left = world->plan->victim;
-
-    for (size_t at = 0; at < coord_nodes(world->coord); at++) {
-        struct coord_node node = coord_node(world->coord, at);
-
-        if (node.lost || left-- > 0)
-            continue;
-        for (uint32_t i = 0; i < world->plan->processes; i++)
-            if (strcmp(node.name, names[i]) == 0)
-                return &world->nodes[i];
-    }
-    assert(false && "a member has a process");
-    return NULL;
-}
-
 static void apply_end(struct world *world)
 {
-    struct member *node;
-
     if (world->plan->end == PLAN_STOP && world->plan->end_step == 0 && world->coord &&
         since_start(world) >= world->plan->end_ns)
         world->end_due = true;
     if (!world->end_due || world->end_done)
         return;
     world->end_done = true;
-    if (world->plan->end == PLAN_STOP) {
-        world->tally->stops_early += world->steps == 0;
-        if (world->coordinator.running && !world->coordinator.exited)
-            member_stop(&world->coordinator, world->now);
-        return;
-    }
-    node = victim(world);
-    if (!node->running)
-        return;
-    lose_node(world);
-    if (world->plan->end == PLAN_LEAVE && !node->exited)
-        member_stop(node, world->now);
-    else
-        end_member(world, node);
+    world->tally->stops_early += world->steps == 0;
+    if (world->coordinator.running && !world->coordinator.exited)
+        member_stop(&world->coordinator, world->now);
 }
 
 /* ---------- time ---------- */
@@ -350,6 +331,7 @@ static uint64_t next_planned(const struct world *world)
     }
     if (world->garbage_left > 0)
         sooner(&at, world->garbage_next);
+    sooner(&at, faults_next(world));
     return at;
 }
 
@@ -370,18 +352,35 @@ static uint64_t next_time(const struct world *world)
     return at;
 }
 
+/* Nodes that are there or will be back; two processes with one identity can be one member only. */
+static uint32_t nodes_left(const struct world *world)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < world->plan->processes; i++) {
+        bool counts = world->nodes[i].running && !world->nodes[i].exited;
+
+        for (uint32_t other = 0; other < i && counts; other++)
+            counts = !world->nodes[other].running || world->nodes[other].exited ||
+                     world->plan->node[other].identity != world->plan->node[i].identity;
+        count += counts;
+    }
+    return count;
+}
+
 static void finish_turn(struct world *world, struct member *member)
 {
     if (member->watch.fault)
         world_fail(world, "%s: %s", member->name, member->watch.fault);
     if (member_is_done(member, world->now))
-        end_member(world, member);
+        world_end_member(world, member);
 }
 
 static void turn(struct world *world)
 {
     apply_starts(world);
     apply_early_kills(world);
+    faults_apply(world);
     apply_stalls(world);
     network_change(world);
     network_throw_garbage(world);
@@ -394,6 +393,8 @@ static void turn(struct world *world)
         finish_turn(world, &world->nodes[i]);
     }
     if (world->coordinator.running) {
+        if (!world->coordinator.exited)
+            world->left_at_end = nodes_left(world);
         member_turn(&world->coordinator, world->now);
         network_send_down(world);
         finish_turn(world, &world->coordinator);
@@ -403,6 +404,8 @@ static void turn(struct world *world)
 
 /* ---------- verdict ---------- */
 
+/* The run ended for want of nodes, of which so many are left: rightly?  It has said goodbye to
+ * them, so they are counted when it gave up. */
 static int expected_code(const struct world *world)
 {
     const int code = world->coordinator.code;
@@ -411,15 +414,9 @@ static int expected_code(const struct world *world)
     /* What ends a run after its last step finds it over. */
     if (all && code == 0)
         return 0;
-    /* Both may have happened, and either may win. */
-    if (world->plan->end == PLAN_STOP && world->end_done && code != 6)
-        return 4;
-    if (world->unlucky && code == 6)
+    if (world->left_at_end < world->plan->min_nodes && code == 6)
         return 6;
-    if (!world->node_lost)
-        return world->plan->end == PLAN_STOP && world->end_done ? 4 : 0;
-    /* Who died before the run began may have been replaced in time. */
-    return world->plan->end == PLAN_KILL || world->plan->end == PLAN_LEAVE || code == 6 ? 6 : 0;
+    return world->plan->end == PLAN_STOP && world->end_done ? 4 : 0;
 }
 
 static void check_end(struct world *world)
@@ -438,21 +435,25 @@ static void check_end(struct world *world)
     if (coord_steps(world->coord) != world->steps)
         world_fail(world, "%" PRIu64 " steps committed, %" PRIu64 " recorded",
                    coord_steps(world->coord), world->steps);
-    if (expected == 6 && !world->unlucky && world->now - world->lost_ns > noticed_within)
+    if (expected == 6 && !world->unlucky && world->now - world->lost_ns > noticed_within + wait)
         world_fail(world, "the death was noticed after %.1f s",
-                   (double)(world->now - world->lost_ns) / 1e9);
+                   (double)(world->now - world->lost_ns) / 1e9 - (double)wait / 1e9);
     world->tally->done += coordinator->code == 0;
     world->tally->stops += coordinator->code == 4;
-    world->tally->kills += coordinator->code == 6 && world->plan->end == PLAN_KILL;
-    world->tally->leaves += coordinator->code == 6 && world->plan->end == PLAN_LEAVE;
+    world->tally->too_few += coordinator->code == 6;
 }
 
 static void check_data(struct world *world, const struct coord_node *node)
 {
-    for (uint32_t i = 0; i < world->plan->processes; i++)
-        if (strcmp(node->name, names[i]) == 0 &&
-            node->has_train != (world->plan->node[i].data == PLAN_DATA_RIGHT))
-            world_fail(world, "%s says it has the data: %d", names[i], node->has_train);
+    uint32_t idx = world_process(world, node->name);
+    bool own = world->plan->node[idx].data == PLAN_DATA_RIGHT;
+
+    /* Who was sent samples, was lost and came back may have all by now. */
+    if (own != node->has_train && (own || node->samples_sent == 0))
+        world_fail(world, "%s says it has the data: %d", names[idx], node->has_train);
+    if (own && node->has_test && node->samples_sent > 0)
+        world_fail(world, "%s has the data and was sent samples", node->name);
+    world->tally->late_used += world->plan->node[idx].start_step > 0 && node->leaves > 0;
 }
 
 static void check_nodes(struct world *world)
@@ -461,12 +462,10 @@ static void check_nodes(struct world *world)
         struct coord_node node = coord_node(world->coord, i);
 
         check_data(world, &node);
-        if (node.has_train && node.has_test && node.samples_sent > 0)
-            world_fail(world, "%s has the data and was sent samples", node.name);
     }
     for (uint32_t i = 0; i < world->plan->processes; i++) {
         const struct member *node = &world->nodes[i];
-        const bool may_stop = world->plan->end == PLAN_LEAVE && node->code == WORKER_STOPPED;
+        const bool may_stop = world->left[i] && node->code == WORKER_STOPPED;
 
         if (node->exited && node->code != WORKER_DONE && !may_stop)
             world_fail(world, "node %" PRIu32 " exited with %d: %s", i, node->code, node->text);
@@ -475,10 +474,10 @@ static void check_nodes(struct world *world)
 
 static void close_all(struct world *world)
 {
-    end_member(world, &world->coordinator);
+    world_end_member(world, &world->coordinator);
     coord_free(world->coord);
     for (uint32_t i = 0; i < world->plan->processes; i++) {
-        end_member(world, &world->nodes[i]);
+        world_end_member(world, &world->nodes[i]);
         worker_free(world->workers[i]);
         data_store_close(&world->stores[i]);
     }

@@ -19,7 +19,8 @@ struct tally {
     uint64_t unlucky, killed_early, stand_ins, copied, refused;
     uint64_t retransmits, spurious, ptos, rejected; /* as the endpoints saw it */
     uint64_t deaths, releases;
-    uint64_t stops, stops_early, kills, leaves, done;
+    uint64_t stops, stops_early, done, too_few;
+    uint64_t kills, leaves, freezes, partitions, late_used, waits, resumed;
     uint64_t steps, evals;
     uint64_t virtual_ms;
 };
