@@ -17,7 +17,7 @@ static const char help_text[] =
     "  gradwire-coordinator matmul A.npy B.npy -o C.npy [options]   a product over nodes\n"
     "\n"
     "train:\n"
-    "  --listen ADDR:PORT   where nodes join (default 0.0.0.0:7171; \"[::]:7171\" for IPv6 too)\n"
+    "  --listen ADDR:PORT   where nodes join (default [::]:7171: every address, IPv4 too)\n"
     "  --nodes N            wait for N nodes (cluster.nodes)\n"
     "  --standalone N       start N nodes on this machine; 0: everything in this process\n"
     "  --threads N          threads of each local node (default: cores / local nodes)\n"
