@@ -63,7 +63,7 @@ def b08_b17_unequal_shares():
 
 def b10_evaluation():
     """Evaluation over three nodes counts like one process, on a number nothing divides."""
-    with Place(test=1009) as place:
+    with Place(test=10007) as place:
         place.train("a", "--standalone", 3)
         place.train("b", "--standalone", 0)
         a, b = place.summary("a"), place.summary("b")
